@@ -14,6 +14,8 @@
     ├── AlreadyExistsError (ValueError)       the id or name is taken: choose another
     ├── RefusedPayloadError (ValueError)      what a worker was handed is not a payload of ours
     ├── ExpiredError                          a job was past its deadline when it would have started
+    ├── JobFailedError                        the job whose result was asked for ended without one
+    ├── OnceInDoubtError                      a once-marked effect was cut off in the middle: only a person can know
     └── StoreError                            Redis answered with something other than yes
         ├── StoreUnavailableError (ConnectionError)   gone, loading, read-only, full: try again later
         └── StoreRefusedError (PermissionError)       wrong password, an evicting or too old server: a person must act
@@ -91,6 +93,14 @@ class RefusedPayloadError(RqbeatError, ValueError):
 
 class ExpiredError(RqbeatError):
     """A job was past its deadline when it would have started. It never runs and is never retried."""
+
+
+class JobFailedError(RqbeatError):
+    """The job whose result was asked for failed; the message ends with its error."""
+
+
+class OnceInDoubtError(RqbeatError):
+    """An earlier attempt was killed inside a once-block: its effect may have happened or not."""
 
 
 class StoreError(RqbeatError):

@@ -1,0 +1,218 @@
+"""Values to bytes and back: msgpack with a closed list of extension types, no names of code, no pickle.
+
+What goes in comes out equal and of the same type, or is refused where it is written, with its path. Reading is bounded
+in size and depth before anything is built from what was read.
+
+    code  type                       data
+    1     tuple                      its items
+    2     datetime, aware            [µs since the epoch, zone name or offset in seconds, fold]
+    3     date                       ISO text
+    4     time, naive                ISO text
+    5     timedelta                  whole µs
+    6     Decimal                    its text
+    7     UUID                       16 bytes
+    8     set       9  frozenset     its items, in the order of their encoding
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Any, cast
+from zoneinfo import ZoneInfo
+
+import msgpack
+
+from shared.errors import PayloadError, RefusedPayloadError
+
+MAX_BYTES = 256 * 1024
+MAX_DEPTH = 64
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_INT_RANGE = range(-(2**63), 2**64)
+
+
+def encode(value: object, path: str = "value", limit: int = MAX_BYTES) -> bytes:
+    """The bytes of a value. Raises PayloadError, with the path of the offender, for what would not come back equal."""
+    _check(value, path, MAX_DEPTH)
+    data = _pack(value)
+    if len(data) > limit:
+        raise PayloadError(
+            f"{len(data):,} bytes encoded; at most {limit:,} may travel. Pass a reference instead", path=path
+        )
+    return data
+
+
+def decode(data: bytes, limit: int = MAX_BYTES) -> Any:
+    """The value of some bytes. Raises RefusedPayloadError for anything that `encode` would not have written."""
+    if len(data) > limit:
+        raise RefusedPayloadError(f"{len(data):,} bytes, at most {limit:,} are read")
+    value = _unpack(data, MAX_DEPTH)
+    if _depth_exceeds(value, MAX_DEPTH):
+        raise RefusedPayloadError(f"nested deeper than {MAX_DEPTH}")
+    return value
+
+
+# Writing.
+
+
+def _pack(value: object) -> bytes:
+    return cast("bytes", msgpack.packb(value, default=_to_ext, strict_types=True, use_bin_type=True))
+
+
+def _to_ext(value: object) -> msgpack.ExtType:
+    code, write = _WRITERS[type(value)]
+    return msgpack.ExtType(code, _pack(write(value)))
+
+
+def _write_datetime(value: datetime) -> list[object]:
+    zone: object = value.tzinfo.key if isinstance(value.tzinfo, ZoneInfo) else _offset_seconds(value)
+    return [(value - _EPOCH) // _MICROSECOND, zone, value.fold]
+
+
+def _offset_seconds(value: datetime) -> float:
+    offset = value.utcoffset()
+    return offset.total_seconds() if offset is not None else 0.0
+
+
+def _sorted_items(value: set[object] | frozenset[object]) -> list[object]:
+    return sorted(value, key=_pack)
+
+
+_WRITERS: dict[type, tuple[int, Callable[[Any], object]]] = {
+    tuple: (1, list),
+    datetime: (2, _write_datetime),
+    date: (3, date.isoformat),
+    time: (4, time.isoformat),
+    timedelta: (5, lambda value: value // _MICROSECOND),
+    Decimal: (6, str),
+    uuid.UUID: (7, lambda value: value.bytes),
+    set: (8, _sorted_items),
+    frozenset: (9, _sorted_items),
+}
+
+
+def _check(value: object, path: str, room: int) -> None:
+    if room < 0:
+        raise PayloadError(f"nested deeper than {MAX_DEPTH}", path=path[:200])
+    check = _CHECKS.get(type(value))
+    if check is None:
+        raise PayloadError(f"a {type(value).__name__} can't travel. {_cure(value)}", path=path)
+    check(value, path, room)
+
+
+def _cure(value: object) -> str:
+    if isinstance(value, int | str | float):
+        return "Pass its plain value"
+    return "Pass plain values, dates, Decimals, UUIDs, tuples and sets, or an id to look it up by"
+
+
+def _check_nothing(_value: object, _path: str, _room: int) -> None:
+    pass
+
+
+def _check_int(value: int, path: str, _room: int) -> None:
+    if value not in _INT_RANGE:
+        raise PayloadError("an integer needs more than 64 bits. Pass it as text", path=path)
+
+
+def _check_str(value: str, path: str, _room: int) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise PayloadError("text with a lone surrogate is not Unicode. Pass it as bytes", path=path) from None
+
+
+def _check_dict(value: dict[object, object], path: str, room: int) -> None:
+    for key, item in value.items():
+        if type(key) is not str:
+            raise PayloadError(f"the key {key!r:.60} is a {type(key).__name__}; keys are text", path=path)
+        _check_str(key, f"{path} key", room)
+        _check(item, f"{path}.{key}", room - 1)
+
+
+def _check_items(value: Any, path: str, room: int) -> None:
+    for index, item in enumerate(value):
+        _check(item, f"{path}[{index}]", room - 1)
+
+
+def _check_datetime(value: datetime, path: str, _room: int) -> None:
+    if value.tzinfo is None:
+        raise PayloadError("a naive datetime names no instant. Add tzinfo, such as datetime.UTC", path=path)
+
+
+def _check_time(value: time, path: str, _room: int) -> None:
+    if value.tzinfo is not None:
+        raise PayloadError("a time with a zone has no offset without a date. Pass an aware datetime", path=path)
+
+
+_CHECKS: dict[type, Callable[[Any, str, int], None]] = {
+    **dict.fromkeys((type(None), bool, float, bytes, date, timedelta, Decimal, uuid.UUID), _check_nothing),
+    **dict.fromkeys((list, tuple, set, frozenset), _check_items),
+    int: _check_int,
+    str: _check_str,
+    dict: _check_dict,
+    datetime: _check_datetime,
+    time: _check_time,
+}
+
+
+# Reading.
+
+
+def _unpack(data: bytes, room: int) -> Any:
+    if room < 0:
+        raise RefusedPayloadError(f"nested deeper than {MAX_DEPTH}")
+    try:
+        return msgpack.unpackb(data, ext_hook=partial(_from_ext, room - 1), raw=False, strict_map_key=True)
+    except RefusedPayloadError:
+        raise
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as error:
+        raise RefusedPayloadError(f"not msgpack of ours: {error!s:.200}") from None
+
+
+def _from_ext(room: int, code: int, data: bytes) -> Any:
+    read = _READERS.get(code)
+    if read is None:
+        raise RefusedPayloadError(f"extension type {code} is none of ours")
+    try:
+        return read(_unpack(data, room))
+    except RefusedPayloadError:
+        raise
+    except (ValueError, TypeError, OverflowError, LookupError, InvalidOperation) as error:
+        raise RefusedPayloadError(f"extension type {code}: {error!s:.200}") from None
+
+
+def _read_datetime(parts: list[Any]) -> datetime:
+    microseconds, zone, fold = parts
+    tz = ZoneInfo(zone) if isinstance(zone, str) else _fixed_offset(zone)
+    return (_EPOCH + timedelta(microseconds=microseconds)).astimezone(tz).replace(fold=fold)
+
+
+def _fixed_offset(seconds: float) -> timezone:
+    return UTC if seconds == 0 else timezone(timedelta(seconds=seconds))
+
+
+_READERS: dict[int, Callable[[Any], object]] = {
+    1: tuple,
+    2: _read_datetime,
+    3: date.fromisoformat,
+    4: time.fromisoformat,
+    5: lambda microseconds: timedelta(microseconds=microseconds),
+    6: Decimal,
+    7: lambda raw: uuid.UUID(bytes=raw),
+    8: set,
+    9: frozenset,
+}
+
+
+def _depth_exceeds(value: object, room: int) -> bool:
+    if isinstance(value, dict):
+        return room < 0 or any(_depth_exceeds(item, room - 1) for item in value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return room < 0 or any(_depth_exceeds(item, room - 1) for item in value)
+    return False

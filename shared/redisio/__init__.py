@@ -1,0 +1,1 @@
+"""The only place that imports redis: connections, scripts, and typed functions in front of both."""

@@ -1,0 +1,136 @@
+"""Connections to Redis, and what its errors mean.
+
+A command is never sent twice by the client library: every write of ours is either idempotent, and then repeated by its
+caller, or not repeated at all. A reply that does not come within `REPLY_SECONDS` is an error, so that a half-open
+connection can't hang a beat. Errors leave this package as two kinds: try again later, or a person must act.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import cast
+
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry as ClientRetry
+
+from shared.errors import ConfigurationError, StoreRefusedError, StoreUnavailableError
+from shared.settings import redact
+
+REPLY_SECONDS = 2.0
+LOWEST_REDIS = (6, 2)
+
+
+def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbeat") -> redis.Redis:
+    """A client for a URL; nothing is sent yet.
+
+    Takes redis://, rediss://, unix:// and redis+sentinel://host:port[,host:port…]/service[/db]. Raises
+    ConfigurationError for any other.
+    """
+    options = {
+        "socket_timeout": reply_seconds,
+        "socket_connect_timeout": reply_seconds,
+        "socket_keepalive": True,
+        "retry": ClientRetry(NoBackoff(), 0),
+        "client_name": name,
+    }
+    if url.startswith("redis+sentinel://"):
+        return _through_sentinel(url, options)
+    if url.startswith("unix://"):
+        options.pop("socket_keepalive")
+    try:
+        return redis.Redis.from_url(url, **options)
+    except ValueError as error:
+        raise ConfigurationError(f"Redis URL {redact(url)!r}: {error}") from None
+
+
+@contextmanager
+def store_errors() -> Iterator[None]:
+    """Within the block, errors of Redis become StoreUnavailableError or StoreRefusedError, in one clear line."""
+    try:
+        yield
+    except redis.exceptions.AuthenticationError as error:
+        raise StoreRefusedError(f"Redis refuses the user name or password: {error}") from error
+    except redis.exceptions.AuthorizationError as error:
+        raise StoreRefusedError(f"Redis refuses this user: {error}") from error
+    except redis.exceptions.NoPermissionError as error:
+        raise StoreRefusedError(f"Redis' access list forbids a command: {error}") from error
+    except redis.exceptions.ResponseError as error:
+        raise _of_response(error) from error
+    except (redis.exceptions.RedisError, OSError) as error:
+        raise StoreUnavailableError(f"Redis does not answer: {_first_line(error)}") from error
+
+
+def check_server(client: redis.Redis) -> list[str]:
+    """Whether this server can keep promises; returns warnings. Blocks for two round trips.
+
+    Raises StoreRefusedError for a server that is too old, a replica, in cluster mode without hash tags in use, or one
+    that evicts keys; StoreUnavailableError while it is loading or gone.
+    """
+    with store_errors():
+        info = client.info()
+    _check_version(info)
+    if info.get("loading"):
+        raise StoreUnavailableError("Redis is loading its data set")
+    if info.get("role", "master") != "master":
+        raise StoreUnavailableError("this Redis is a replica and takes no writes: connect to the primary")
+    policy = str(info.get("maxmemory_policy", "noeviction"))
+    if policy != "noeviction":
+        raise StoreRefusedError(
+            f"Redis evicts keys (maxmemory-policy {policy}), so queued jobs could vanish: "
+            "run `CONFIG SET maxmemory-policy noeviction` and set it in redis.conf"
+        )
+    return _warnings(info)
+
+
+def _check_version(info: dict[str, object]) -> None:
+    version = str(info.get("redis_version", "0.0"))
+    if tuple(int(part) for part in version.split(".")[:2]) < LOWEST_REDIS:
+        raise StoreRefusedError(f"Redis {version} is too old: 6.2 or newer, or Valkey 7.2 or newer, is needed")
+
+
+def _warnings(info: dict[str, object]) -> list[str]:
+    if info.get("aof_enabled") or info.get("rdb_last_save_time") is None:
+        return []
+    return ["Redis keeps no append-only file: after a crash of the server the newest decisions may be lost"]
+
+
+def _of_response(error: redis.exceptions.ResponseError) -> Exception:
+    text = _first_line(error)
+    if text.startswith(("NOAUTH", "WRONGPASS", "NOPERM")) or "invalid username-password" in text:
+        return StoreRefusedError(f"Redis refuses the user name or password: {text}")
+    if text.startswith(("READONLY", "LOADING", "OOM", "MISCONF", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "NOREPLICAS")):
+        return StoreUnavailableError(f"Redis takes no writes now: {text}")
+    return StoreUnavailableError(f"Redis answers with an error: {text}")
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error) or type(error).__name__).splitlines()[0][:300]
+
+
+def _through_sentinel(url: str, options: dict[str, object]) -> redis.Redis:
+    from redis.sentinel import Sentinel  # noqa: PLC0415 - few need it
+
+    place, _, rest = url.removeprefix("redis+sentinel://").partition("/")
+    credentials, _, hosts = place.rpartition("@")
+    service, _, database = rest.partition("/")
+    if not hosts or not service:
+        raise ConfigurationError(
+            f"Redis URL {redact(url)!r}: expected redis+sentinel://host:port,host:port/service-name/database"
+        )
+    user, _, password = credentials.partition(":")
+    addresses = [_address(item) for item in hosts.split(",")]
+    auth = {"username": user or None, "password": password or None} if credentials else {}
+    sentinel = Sentinel(addresses, **options)  # type: ignore[no-untyped-call]
+    return cast("redis.Redis", sentinel.master_for(service, db=int(database or 0), **auth, **options))  # type: ignore[no-untyped-call]
+
+
+def text(value: bytes | str) -> str:
+    """A reply as text; our clients read bytes, and redis-py's types allow for both."""
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return (host, int(port)) if host else (text, 26379)

@@ -1,0 +1,138 @@
+"""The outbox that puts dispatched jobs into Redis, and the promotion of delayed ones when they are due."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import redis
+
+from shared import settings
+from shared.clock import Clock, SystemClock
+from shared.errors import StoreRefusedError, StoreUnavailableError
+from shared.keys import Keys
+from shared.outbox import Receipt, Request
+from shared.payload import FireContext, data_of
+from shared.redisio.connection import connect, store_errors, text
+from shared.redisio.records import job_fields, returned, stamp
+from shared.redisio.scripts import Script, pack
+
+PROMOTION_MARK_MS = 2000
+PROMOTED_AT_ONCE = 500
+
+
+class RedisOutbox:
+    """Sends jobs to one Redis. Safe to share between threads; each call is one blocking round trip."""
+
+    def __init__(self, client: redis.Redis, keys: Keys, clock: Clock | None = None) -> None:
+        self._client = client
+        self._keys = keys
+        self._clock = clock or SystemClock()
+        self._script = Script(client, "dispatch")
+
+    @classmethod
+    def from_settings(cls) -> RedisOutbox:
+        """The outbox of the settings in force here and now."""
+        found = settings.load()
+        return cls(connect(found.url, name="rqbeat-dispatch"), found.keys)
+
+    def send(self, requests: Sequence[Request]) -> list[Receipt]:
+        """All of the jobs or none. A call whose reply was lost is sent once more; the script makes that harmless."""
+        header, jobs = self._header(), pack([self._job(request) for request in requests])
+        try:
+            code, reply = self._script([self._keys.rq_queues], [header, jobs])
+        except StoreUnavailableError:
+            code, reply = self._script([self._keys.rq_queues], [header, jobs])
+        if code != b"ok":
+            raise StoreRefusedError(f"nothing was dispatched: {reply.decode()}")
+        return [Receipt(job_id.decode(), bool(created)) for job_id, created in reply]
+
+    def status(self, job_id: str) -> str | None:
+        with store_errors():
+            found = self._client.hget(self._keys.rq_job(job_id), "status")
+        return None if found is None else text(found)
+
+    def result(self, job_id: str, timeout: float) -> Any:
+        """Waits in slices shorter than the client's own limit for a reply."""
+        ends = self._clock.monotonic() + timeout
+        while True:
+            entry = self._latest_result(job_id)
+            if entry is not None:
+                return returned(job_id, entry)
+            left = ends - self._clock.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"job {job_id} has not ended within {timeout:g} s")
+            self._wait_for_result(job_id, min(left, 1.0))
+
+    def _latest_result(self, job_id: str) -> dict[bytes, bytes] | None:
+        with store_errors():
+            entries = self._client.xrevrange(self._keys.rq_results(job_id), count=1)
+        return cast("dict[bytes, bytes]", entries[0][1]) if entries else None
+
+    def _wait_for_result(self, job_id: str, seconds: float) -> None:
+        with store_errors():
+            self._client.xread({self._keys.rq_results(job_id): "0"}, count=1, block=max(1, int(seconds * 1000)))
+
+    def _header(self) -> bytes:
+        keys = self._keys
+        return pack(
+            {
+                "stamp": stamp(self._clock.now_ms()),
+                "queue": keys.rq_queue_prefix,
+                "job": keys.rq_job_prefix,
+                "scheduled": keys.rq_scheduled_prefix,
+                "dedupe": keys.dispatch_prefix,
+            }
+        )
+
+    def _job(self, request: Request) -> list[object]:
+        now = self._clock.now_ms()
+        context = FireContext(kind="dispatch", enqueued=now, deadline=_deadline(request, now))
+        options = request.options
+        return [
+            request.job_id,
+            options.queue,
+            job_fields(request.call.job, options, request.call.retry),
+            data_of(request.call, context),
+            options.at_front,
+            (now + request.delay_ms) / 1000 if request.delay_ms else 0,
+            request.dedupe_key or False,
+            request.dedupe_ttl_ms,
+        ]
+
+
+class Promoter:
+    """Moves due retries and delayed jobs to their queues. Any process may call it, any number at once."""
+
+    def __init__(self, client: redis.Redis, keys: Keys, clock: Clock | None = None) -> None:
+        self._keys = keys
+        self._clock = clock or SystemClock()
+        self._script = Script(client, "promote")
+
+    def __call__(self, *, polite: bool) -> int:
+        """How many jobs were moved. A polite caller leaves at once when somebody else promoted within two seconds."""
+        moved, more = self._step(polite=polite)
+        while more:
+            step, more = self._step(polite=False)
+            moved += step
+        return moved
+
+    def _step(self, *, polite: bool) -> tuple[int, int]:
+        keys = self._keys
+        arguments = {
+            "queue": keys.rq_queue_prefix,
+            "job": keys.rq_job_prefix,
+            "scheduled": keys.rq_scheduled_prefix,
+            "stamp": stamp(self._clock.now_ms()),
+            "most": PROMOTED_AT_ONCE,
+            "mark_ms": PROMOTION_MARK_MS,
+            "polite": polite,
+        }
+        moved, more = self._script([keys.rq_queues, keys.promoted], [pack(arguments)])
+        return moved, more
+
+
+def _deadline(request: Request, now: int) -> int | None:
+    """The earlier of the instant and the duration that the caller named; the duration runs from the dispatch."""
+    named = [request.deadline, None if request.expires_in_ms is None else now + request.expires_in_ms]
+    return min((instant for instant in named if instant is not None), default=None)

@@ -1,0 +1,59 @@
+-- Pause, resume, cancel or remove one schedule, and write down who did it and why.
+--
+-- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 schedule   6 ledger   7 its own ledger
+--       8 its stats   9 its outstanding jobs
+-- ARGV  1 {action, id, actor, reason, bound, bounds, revision, cursor, moved (the new cursor), next, due,
+--          missed: false or {from, until, count}}
+--         revision and cursor are what the caller read (for resume, which plans from them); else false
+-- returns done, unchanged (it was so already), gone or conflict (read again)
+
+local c = cmsgpack.unpack(ARGV[1])
+local key = KEYS[5]
+local held = redis.call('HMGET', key, 'rev', 'status', 'cursor')
+local status = held[2]
+if not held[1] then return 'gone' end
+
+local function pause()
+  if status ~= 'active' then return 'unchanged' end
+  redis.call('HSET', key, 'status', 'paused', 'note', c.reason, 'next', '')
+  redis.call('ZREM', KEYS[2], c.id)
+  return 'done'
+end
+
+local function resume()
+  if status ~= 'paused' then return 'unchanged' end
+  if tonumber(held[1]) ~= c.revision or tonumber(held[3]) ~= c.cursor then return 'conflict' end
+  if c.missed then
+    record(KEYS[6], KEYS[7], c.bounds, {c.id, c.missed[1], c.missed[2], c.missed[3], now_ms(), 'skipped', 'paused',
+      'scheduled', false, c.missed[2]})
+  end
+  redis.call('HSET', key, 'status', 'active', 'note', c.reason, 'cursor', digits(c.moved), 'next', c.next and digits(c.next) or '')
+  if c.due then
+    redis.call('ZADD', KEYS[2], digits(c.due), c.id)
+  else
+    redis.call('HSET', key, 'status', 'completed', 'completed_at', digits(now_ms()))
+  end
+  return 'done'
+end
+
+local function cancel()
+  if status == 'cancelled' then return 'unchanged' end
+  redis.call('HSET', key, 'status', 'cancelled', 'note', c.reason, 'next', '')
+  redis.call('ZREM', KEYS[2], c.id)
+  return 'done'
+end
+
+local function remove()
+  redis.call('DEL', key, KEYS[7], KEYS[8], KEYS[9])
+  redis.call('ZREM', KEYS[2], c.id)
+  redis.call('SREM', KEYS[1], c.id)
+  return 'done'
+end
+
+local code = ({pause = pause, resume = resume, cancel = cancel, remove = remove})[c.action]()
+if code == 'done' then
+  redis.call('XADD', KEYS[3], 'MAXLEN', '~', c.bound, '*', 'action', c.action, 'schedule', c.id, 'actor', c.actor,
+    'reason', c.reason)
+  redis.call('PUBLISH', KEYS[4], 'changed')
+end
+return code

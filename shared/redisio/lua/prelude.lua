@@ -1,0 +1,43 @@
+-- What several scripts share: a script is this text followed by its own. Nothing here runs by itself.
+
+-- Redis' clock, in ms.
+local function now_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+-- A whole number as digits; concatenation alone would round beyond 14 of them.
+local function digits(n)
+  return string.format('%.0f', n)
+end
+
+-- The reason why `command key …` can't be run, or nil and its reply. For reads only: a script must find a wrong type
+-- before its first write, since an error in the middle rolls nothing back.
+local function try(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) == 'table' and reply.err then
+    return key .. ': ' .. reply.err
+  end
+  return nil, reply
+end
+
+-- A new RQ job hash. `fields` is a flat list of what is the same for every job of its kind.
+local function write_job(key, fields, data, status, stamp)
+  redis.call('HSET', key, 'status', status, 'data', data, 'created_at', stamp, 'enqueued_at', stamp, unpack(fields))
+end
+
+-- Hand a job over to RQ's workers.
+local function push(queues, queue_key, job_id, at_front)
+  redis.call(at_front and 'LPUSH' or 'RPUSH', queue_key, job_id)
+  redis.call('SADD', queues, queue_key)
+end
+
+-- One ledger entry, over all schedules and in the schedule's own list; both bounded.
+-- `bounds` is {over all, per schedule}.
+local function record(ledger, own_list, bounds, entry)
+  local packed = cmsgpack.pack(entry)
+  redis.call('XADD', ledger, 'MAXLEN', '~', bounds[1], '*', 'e', packed)
+  redis.call('RPUSH', own_list, packed)
+  redis.call('LTRIM', own_list, -bounds[2], -1)
+end
+

@@ -1,0 +1,56 @@
+-- Add or replace schedules. Each is applied by itself, if its stored revision is the one that its writer read.
+--
+-- KEYS  1 schedules   2 timetable   3 control log   4 wake channel
+-- ARGV  1 header: {schedule (prefix), actor, reason, bound of the control log}
+--       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields}
+--         fields: a flat list that replaces what is stored of the definition
+-- returns one code per item: added, changed, conflict
+
+local schedules, timetable, control, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local h = cmsgpack.unpack(ARGV[1])
+local codes = {}
+
+-- The status and cursor of a stored schedule after a change. A changed trigger starts from now, and gives a completed
+-- schedule something to do again; a pause is not ended by a change.
+local function carried_over(key, item)
+  local held = redis.call('HMGET', key, 'status', 'cursor')
+  local status, cursor = held[1], tonumber(held[2])
+  if not item[4] then return status, cursor end
+  if status == 'completed' and item[6] then status = 'active' end
+  return status, math.max(cursor, item[3])
+end
+
+local function write(key, item, status, cursor)
+  redis.call('HSET', key, 'rev', item[2] + 1, 'status', status, 'cursor', digits(cursor), unpack(item[7]))
+  if status == 'active' and item[6] then
+    redis.call('HSET', key, 'next', item[5] and digits(item[5]) or '')
+    redis.call('ZADD', timetable, digits(item[6]), item[1])
+  else
+    redis.call('HSET', key, 'next', '')
+    redis.call('ZREM', timetable, item[1])
+  end
+end
+
+for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
+  local key = h.schedule .. item[1]
+  local stored = tonumber(redis.call('HGET', key, 'rev') or 0)
+  if stored ~= item[2] then
+    codes[i] = 'conflict'
+  elseif stored == 0 then
+    redis.call('SADD', schedules, item[1])
+    redis.call('HSET', key, 'fired', 0, 'created', digits(now_ms()))
+    write(key, item, item[6] and 'active' or 'completed', item[3])
+    codes[i] = 'added'
+  else
+    local status, cursor = carried_over(key, item)
+    redis.call('HDEL', key, 'error')
+    write(key, item, status, cursor)
+    codes[i] = 'changed'
+  end
+  if codes[i] ~= 'conflict' then
+    redis.call('XADD', control, 'MAXLEN', '~', h.bound, '*', 'action', codes[i], 'schedule', item[1],
+      'actor', h.actor, 'reason', h.reason)
+  end
+end
+redis.call('PUBLISH', wake, 'changed')
+return codes

@@ -1,0 +1,44 @@
+"""Lua scripts by name: read from `lua/`, behind the prelude, sent by hash and loaded again when Redis forgot them.
+
+What a script is handed beside keys is packed as msgpack without the newer string types, which Redis' `cmsgpack` can't
+read. A script that writes is idempotent, so its caller may send it again when the reply was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from typing import Any, cast
+
+import msgpack
+import redis
+
+from shared.redisio.connection import store_errors
+
+
+class Script:
+    """One script on one connection."""
+
+    def __init__(self, client: redis.Redis, name: str) -> None:
+        self._script = client.register_script(source(name))
+
+    def __call__(self, keys: Sequence[str], args: Sequence[str | bytes | int]) -> Any:
+        """Run it; one round trip, two when Redis does not know it yet. Raises StoreError."""
+        with store_errors():
+            return self._script(keys=list(keys), args=list(args))
+
+
+@cache
+def source(name: str) -> str:
+    """The text of a script with the prelude in front."""
+    return _read("prelude") + _read(name)
+
+
+def pack(value: object) -> bytes:
+    """Arguments as a script reads them with `cmsgpack.unpack`; None becomes nil."""
+    return cast("bytes", msgpack.packb(value, use_bin_type=False))
+
+
+def _read(name: str) -> str:
+    return resources.files("shared.redisio").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")

@@ -1,0 +1,125 @@
+"""Where a setting comes from: a flag beats the environment, the environment a file, a file the default.
+
+    name        flag         environment                          [tool.rqbeat] or rqbeat.toml
+    url         --url        RQBEAT_REDIS_URL, else REDIS_URL     url
+    namespace   --namespace  RQBEAT_NAMESPACE                     namespace
+    app         APP          RQBEAT_APP                           app
+    version                  RQBEAT_APP_VERSION                   version
+
+A name that is none of these, in a file or behind `RQBEAT_`, is an error: a typing error must not pass as a default.
+The environment and the files are read when `load` is called, never at import.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from shared.errors import ConfigurationError
+from shared.keys import Keys
+
+DEFAULT_URL = "redis://127.0.0.1:6379/0"
+_ENVIRONMENT = {
+    "RQBEAT_REDIS_URL": "url",
+    "RQBEAT_NAMESPACE": "namespace",
+    "RQBEAT_APP": "app",
+    "RQBEAT_APP_VERSION": "version",
+}
+_NAMES = tuple(_ENVIRONMENT.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a process needs to know before it starts."""
+
+    url: str = DEFAULT_URL
+    namespace: str = ""
+    app: str | None = None
+    version: str | None = None
+    rq_prefix: str = "rq"
+
+    @property
+    def keys(self) -> Keys:
+        """The Redis keys of this namespace."""
+        return Keys.for_namespace(self.namespace, self.rq_prefix)
+
+    @property
+    def shown_url(self) -> str:
+        """The URL without its password."""
+        return redact(self.url)
+
+
+def load(
+    flags: Mapping[str, str | None] | None = None,
+    environ: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Settings:
+    """The settings in force. Raises ConfigurationError that names every unknown name at once."""
+    environ = os.environ if environ is None else environ
+    values = {
+        **_from_file(Path.cwd() if folder is None else folder),
+        **_from_environment(environ),
+        **{name: value for name, value in (flags or {}).items() if value is not None},
+    }
+    settings = Settings(**values, rq_prefix=environ.get("RQ_KEY_PREFIX", "rq"))
+    settings.keys  # noqa: B018 - a namespace that makes no key is an error here, not at the first command
+    return settings
+
+
+def redact(url: str) -> str:
+    """A URL as it may be shown: its password, if any, as ***."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    _refuse_unknown((name for name in environ if name.startswith("RQBEAT_")), _ENVIRONMENT, "environment")
+    found = {_ENVIRONMENT[name]: environ[name] for name in _ENVIRONMENT if environ.get(name)}
+    if "url" not in found and environ.get("REDIS_URL"):
+        found["url"] = environ["REDIS_URL"]
+    return found
+
+
+def _from_file(folder: Path) -> dict[str, str]:
+    own = folder / "rqbeat.toml"
+    if own.is_file():
+        return _checked(_read_toml(own), own)
+    project = folder / "pyproject.toml"
+    if project.is_file():
+        return _checked(_read_toml(project).get("tool", {}).get("rqbeat", {}), project)
+    return {}
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{path}: not TOML: {error}") from None
+
+
+def _checked(table: Mapping[str, Any], path: Path) -> dict[str, str]:
+    _refuse_unknown(table, _NAMES, str(path))
+    for name, value in table.items():
+        if not isinstance(value, str):
+            raise ConfigurationError(f"{path}: {name} must be text, got {value!r:.80}")
+    return dict(table)
+
+
+def _refuse_unknown(names: Iterable[str], known: Iterable[str], place: str) -> None:
+    unknown = [_with_hint(name, known) for name in names if name not in known]
+    if unknown:
+        raise ConfigurationError(f"{place}: unknown setting {', '.join(unknown)}")
+
+
+def _with_hint(name: str, known: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"{name} (did you mean {near[0]}?)" if near else name
