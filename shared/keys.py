@@ -111,6 +111,10 @@ class Keys:
         """hash with a TTL: what one process says of itself."""
         return f"{self.ours}:presence:{role}:{process}"
 
+    def presences(self, role: str) -> str:
+        """zset: the processes of a role, by the second when they will have been silent for too long."""
+        return f"{self.ours}:presences:{role}"
+
     # Jobs.
 
     @property
@@ -125,6 +129,10 @@ class Keys:
     def checkpoint(self, job_key: str) -> str:
         """string: what a job wrote down to go on from."""
         return f"{self.ours}:checkpoint:{job_key}"
+
+    def rate(self, bucket: str) -> str:
+        """string: when a rate limit's bucket would be full again, µs."""
+        return f"{self.ours}:rate:{bucket}"
 
     @property
     def expired_prefix(self) -> str:
@@ -164,6 +172,10 @@ class Keys:
     def rq_results(self, job_id: str) -> str:
         """stream: the results of a job's runs."""
         return f"{self.rq}:results:{job_id}"
+
+    def rq_executions(self, job_id: str) -> str:
+        """zset: a job's runs that have not ended."""
+        return f"{self.rq}:executions:{job_id}"
 
     def rq_queue(self, queue: str) -> str:
         return f"{self.rq_queue_prefix}{queue}"

@@ -18,6 +18,9 @@ from redis.retry import Retry as ClientRetry
 from shared.errors import ConfigurationError, StoreRefusedError, StoreUnavailableError
 from shared.settings import redact
 
+Client = redis.Redis
+"""The client type, for those outside this package who hold one."""
+
 REPLY_SECONDS = 2.0
 LOWEST_REDIS = (6, 2)
 

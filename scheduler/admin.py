@@ -1,0 +1,269 @@
+"""Changing what is stored: the one API behind the manager and the commands. It works with or without a running beat.
+
+Each change is one atomic step in Redis, bound to the revision that it was made from, and recorded with who and why. A
+beat that is about to fire an older definition is told so by the commit. Nothing here moves a cursor, but for a new or
+changed trigger and a resumed schedule, which start from Redis' time.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from scheduler import schedule as definitions
+from scheduler.planner import due_time, first_cursor, single_fire
+from scheduler.ports import Status
+from scheduler.schedule import Schedule
+from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, definition_fields
+from scheduler.triggers import to_data
+from shared.clock import Clock
+from shared.errors import NotFoundError, StoreRefusedError, StoreUnavailableError
+from shared.keys import Keys
+from shared.payload import DATA_TAIL, context_bin
+from shared.redisio.connection import Client, store_errors, text
+from shared.redisio.records import stamp
+from shared.redisio.scripts import Script, pack
+
+CONTROL_BOUND = 10_000
+BATCH = 500
+ATTEMPTS = 5
+
+Change = Literal["added", "changed", "unchanged"]
+Action = Literal["pause", "resume", "cancel", "remove"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A schedule as it is stored. `definition` is None when nothing is."""
+
+    revision: int
+    status: Status
+    cursor: int
+    definition: bytes | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fired:
+    """A fire by hand: the job's id and its nominal time, ms."""
+
+    job_id: str
+    nominal: int
+
+
+class Admin:
+    """Every change to schedules in one namespace, in the name of `actor`. Blocking; raises StoreError."""
+
+    def __init__(self, client: Client, keys: Keys, clock: Clock, actor: str) -> None:
+        self._client = client
+        self._keys = keys
+        self._clock = clock
+        self._actor = actor
+        self._upsert = Script(client, "upsert")
+        self._control = Script(client, "control")
+        self._fire = Script(client, "fire")
+
+    def upsert(self, schedules: Sequence[Schedule], reason: str = "") -> dict[str, Change]:
+        """Add or replace schedules by id. One that is stored just so is left alone: its status and cursor too.
+
+        A change made by somebody else in between is not overwritten unseen: it is read and the upsert done again.
+        """
+        changes: dict[str, Change] = {}
+        for start in range(0, len(schedules), BATCH):
+            changes |= self._upsert_batch(schedules[start : start + BATCH], reason)
+        return changes
+
+    def pause(self, schedule_id: str, reason: str = "") -> bool:
+        """Stop deciding fires until resumed. Whether anything changed. Raises NotFoundError."""
+        return self._act(schedule_id, {"action": "pause"}, reason) == "done"
+
+    def resume(self, schedule_id: str, reason: str = "") -> bool:
+        """Decide fires again: from now (`on_resume="discard"`) or with what was missed. Whether anything changed."""
+        for _ in range(ATTEMPTS):
+            code = self._act(schedule_id, self._resumption(schedule_id), reason)
+            if code != "conflict":
+                return code == "done"
+        raise StoreUnavailableError(f"schedule {schedule_id!r} keeps changing; it was not resumed")
+
+    def cancel(self, schedule_id: str, reason: str = "") -> bool:
+        """Stop deciding fires for good; the schedule stays to be looked at. Whether anything changed."""
+        return self._act(schedule_id, {"action": "cancel"}, reason) == "done"
+
+    def remove(self, schedule_id: str, reason: str = "") -> bool:
+        """Forget a schedule. Jobs that it enqueued are not touched."""
+        return self._act(schedule_id, {"action": "remove"}, reason) == "done"
+
+    def fire(self, schedule_id: str, reason: str = "", request: str | None = None) -> Fired:
+        """Enqueue one job of a schedule now, beside its own fires. With the same `request` id, once only."""
+        schedule = self._definition(schedule_id)
+        now = self._redis_now()
+        fire = single_fire(schedule, now, now, "manual", request or uuid.uuid4().hex[:12])
+        keys = self._keys
+        arguments = {
+            "id": schedule_id,
+            "nominal": fire.nominal,
+            "kind": fire.kind,
+            "job_id": fire.job_id,
+            "context": context_bin(fire.context),
+            "stamp": stamp(now),
+            "tail": DATA_TAIL,
+            "queue": keys.rq_queue_prefix,
+            "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
+            "actor": self._actor,
+            "reason": reason,
+            "bound": CONTROL_BOUND,
+        }
+        code, detail = self._fire(self._fire_keys(schedule_id, fire.job_id), [pack(arguments)])
+        if code == b"error":
+            raise StoreRefusedError(f"schedule {schedule_id!r} was not fired: {text(detail)}")
+        if code == b"gone":
+            raise _no_such(schedule_id)
+        return Fired(job_id=fire.job_id, nominal=fire.nominal)
+
+    def set_app_version(self, version: str | None) -> None:
+        """Note which version of the app declared what is stored."""
+        with store_errors():
+            if version:
+                self._client.set(self._keys.app_version, version)
+
+    def held(self, ids: Sequence[str]) -> dict[str, Held]:
+        """How schedules are stored; absent ones with revision 0. One round trip."""
+        with store_errors():
+            pipe = self._client.pipeline(transaction=False)
+            for schedule_id in ids:
+                pipe.hmget(self._keys.schedule_prefix + schedule_id, "rev", "status", "cursor", "definition")
+            rows = pipe.execute()
+        return {schedule_id: _held(row) for schedule_id, row in zip(ids, rows, strict=True)}
+
+    def _upsert_batch(self, schedules: Sequence[Schedule], reason: str) -> dict[str, Change]:
+        changes: dict[str, Change] = {}
+        left = list(schedules)
+        for _ in range(ATTEMPTS):
+            held = self.held([schedule.id for schedule in left])
+            same = [item for item in left if held[item.id].definition == definitions.pack(item)]
+            changes |= dict.fromkeys((item.id for item in same), "unchanged")
+            left = [item for item in left if item.id not in changes]
+            if not left:
+                return changes
+            codes = self._write(left, held, reason)
+            changes |= {item.id: code for item, code in zip(left, codes, strict=True) if code != "conflict"}  # type: ignore[misc]
+            left = [item for item in left if item.id not in changes]
+        if left:
+            raise StoreUnavailableError(f"schedule {left[0].id!r} keeps changing; it was not written")
+        return changes
+
+    def _write(self, schedules: Sequence[Schedule], held: dict[str, Held], reason: str) -> list[str]:
+        keys, now = self._keys, self._redis_now()
+        header = {
+            "schedule": keys.schedule_prefix,
+            "actor": self._actor,
+            "reason": reason,
+            "bound": CONTROL_BOUND,
+        }
+        items = [_item(schedule, held[schedule.id], now) for schedule in schedules]
+        reply = self._upsert([keys.schedules, keys.timetable, keys.control, keys.wake], [pack(header), pack(items)])
+        return [text(code) for code in reply]
+
+    def _act(self, schedule_id: str, arguments: dict[str, object], reason: str) -> str:
+        common = {
+            "id": schedule_id,
+            "actor": self._actor,
+            "reason": reason,
+            "bound": CONTROL_BOUND,
+            "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
+        }
+        code = text(self._control(self._control_keys(schedule_id), [pack({**common, **arguments})]))
+        if code == "gone":
+            raise _no_such(schedule_id)
+        return code
+
+    def _resumption(self, schedule_id: str) -> dict[str, object]:
+        """What resuming comes to, planned from what is stored now."""
+        held = self.held([schedule_id])[schedule_id]
+        schedule = _unpacked(schedule_id, held)
+        discards = schedule.policy.on_resume == "discard"
+        moved = max(held.cursor, self._redis_now()) if discards else held.cursor
+        following = schedule.trigger.next_ms(moved)
+        return {
+            "action": "resume",
+            "revision": held.revision,
+            "cursor": held.cursor,
+            "moved": moved,
+            "next": False if following is None else following,
+            "due": False if following is None else due_time(schedule, following),
+            "missed": _missed(schedule, held.cursor, moved) or False,
+        }
+
+    def _definition(self, schedule_id: str) -> Schedule:
+        return _unpacked(schedule_id, self.held([schedule_id])[schedule_id])
+
+    def _redis_now(self) -> int:
+        with store_errors():
+            seconds, micros = self._client.time()
+        return seconds * 1000 + micros // 1000
+
+    def _control_keys(self, schedule_id: str) -> list[str]:
+        keys = self._keys
+        common = [keys.schedules, keys.timetable, keys.control, keys.wake, keys.schedule_prefix + schedule_id]
+        own = (keys.ledger_prefix, keys.stats_prefix, keys.outstanding_prefix)
+        return [*common, keys.ledger, *(prefix + schedule_id for prefix in own)]
+
+    def _fire_keys(self, schedule_id: str, job_id: str) -> list[str]:
+        keys = self._keys
+        ledgers = [keys.ledger, keys.ledger_prefix + schedule_id]
+        own = [keys.outstanding_prefix + schedule_id, keys.control, keys.rq_job(job_id)]
+        return [keys.schedule_prefix + schedule_id, keys.rq_queues, *ledgers, *own]
+
+
+def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
+    """One row of the upsert: the next due time is worked out here, since only Python knows triggers."""
+    changed = _trigger_changed(schedule, held)
+    cursor = first_cursor(schedule, now) if not held.revision else max(held.cursor, now if changed else 0)
+    following = schedule.trigger.next_ms(cursor)
+    fields = [part for pair in definition_fields(schedule).items() for part in pair]
+    return [
+        schedule.id,
+        held.revision,
+        cursor,
+        changed,
+        False if following is None else following,
+        False if following is None else due_time(schedule, following),
+        fields,
+    ]
+
+
+def _trigger_changed(schedule: Schedule, held: Held) -> bool:
+    if held.definition is None:
+        return True
+    try:
+        return to_data(definitions.unpack(held.definition).trigger) != to_data(schedule.trigger)
+    except ValueError:
+        return True  # what was stored can't be read, so nothing of it can be kept
+
+
+def _missed(schedule: Schedule, cursor: int, moved: int) -> list[int] | None:
+    """The nominal times that a resumed schedule passes over, as first, last and count."""
+    count = schedule.trigger.count_ms(cursor, moved)
+    first, last = schedule.trigger.next_ms(cursor), schedule.trigger.prev_ms(moved + 1)
+    return [first, last, count] if count and first is not None and last is not None else None
+
+
+def _held(row: Sequence[bytes | None]) -> Held:
+    revision, status, cursor, definition = row
+    return Held(
+        revision=int(revision or 0),
+        status=text(status or b"active"),  # type: ignore[arg-type]
+        cursor=int(cursor or 0),
+        definition=definition,
+    )
+
+
+def _unpacked(schedule_id: str, held: Held) -> Schedule:
+    if not held.definition:
+        raise _no_such(schedule_id)
+    return definitions.unpack(held.definition)
+
+
+def _no_such(schedule_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no schedule {schedule_id!r}; `rqbeat list` shows those there are")

@@ -1,0 +1,246 @@
+"""The beat: one loop that asks whether it leads, decides what is due, and waits until the next due time or a change.
+
+Everything that decides is elsewhere and pure; this module has the side effects, in one order: renew the lease, read
+what is due, plan, commit, wait. Nothing is written but through the commit, so the loop may be cut off at any
+instruction: what was not committed is planned again, by this beat or by another.
+
+A schedule that can't be read, planned or committed is set aside by name, with its error, for a while that doubles up to
+a minute; the others go on. Redis in trouble ends no beat: it backs off, says so once, and goes on by itself.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from scheduler.bell import Bell
+from scheduler.leader import RENEW_SECONDS, Leader
+from scheduler.planner import plan
+from scheduler.ports import DueBatch, DueRow, Lease, Planned, PlanResult, Renewal, Timetable
+from scheduler.schedule import Schedule
+from shared.clock import Clock
+from shared.errors import StoreError
+
+log = logging.getLogger("rqbeat.beat")
+
+BATCH = 500
+CACHED = 20_000
+SKEW_MS = 5000
+LOOK = 0
+"""A head in the past: what is due is not known, so look."""
+ASIDE_MS = 60_000
+
+
+class Observer(Protocol):
+    """Told of everything that was decided, and of trouble."""
+
+    def committed(self, planned: Planned, result: PlanResult, now: int) -> None: ...
+    def set_aside(self, schedule_id: str, error: str) -> None: ...
+    def state(self, facts: dict[str, str | int]) -> None: ...
+
+
+@dataclass(slots=True)
+class BackOff:
+    """Growing waits: 0.1 s doubled up to `cap`, each cut by up to a half at random so that beats don't march in step."""
+
+    cap: float = 5.0
+    _tries: int = 0
+
+    def next(self) -> float:
+        self._tries += 1
+        return min(self.cap, 0.1 * 2.0 ** min(self._tries, 20)) * random.uniform(0.5, 1)  # noqa: S311 - no secret
+
+    def reset(self) -> None:
+        self._tries = 0
+
+
+@dataclass(slots=True)
+class Troubles:
+    """Schedules set aside, and how often in a row: each time twice as long, up to a minute."""
+
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def next_ms(self, schedule_id: str) -> int:
+        count = self._counts[schedule_id] = self._counts.get(schedule_id, 0) + 1
+        return min(ASIDE_MS, 1000 << min(count - 1, 16))
+
+    def forget(self, schedule_id: str) -> None:
+        self._counts.pop(schedule_id, None)
+
+
+class Definitions:
+    """Loaded definitions by id and revision; the least recently used are dropped. No wrong revision is returned."""
+
+    def __init__(self, timetable: Timetable) -> None:
+        self._timetable = timetable
+        self._held: OrderedDict[str, tuple[int, Schedule]] = OrderedDict()
+
+    def of(self, rows: Sequence[DueRow]) -> dict[str, tuple[int, Schedule] | Exception]:
+        """Revision and definition for each row; an exception for one that can't be read."""
+        missing = [row.id for row in rows if self._held.get(row.id, (0,))[0] != row.revision]
+        loaded = dict(self._timetable.load(missing)) if missing else {}
+        found = {row.id: loaded.get(row.id) or self._held.get(row.id) or LookupError("it is gone") for row in rows}
+        self._keep((name, entry) for name, entry in found.items() if isinstance(entry, tuple))
+        return found
+
+    def forget(self, schedule_id: str) -> None:
+        self._held.pop(schedule_id, None)
+
+    def _keep(self, entries: Iterable[tuple[str, tuple[int, Schedule]]]) -> None:
+        for schedule_id, entry in entries:
+            self._held[schedule_id] = entry
+            self._held.move_to_end(schedule_id)
+        while len(self._held) > CACHED:
+            self._held.popitem(last=False)
+
+
+class Beat:
+    """One beat of possibly several on one Redis. `run` blocks; `stop` may be called from anywhere."""
+
+    def __init__(
+        self,
+        *,
+        timetable: Timetable,
+        leader: Leader,
+        clock: Clock,
+        bell: Bell,
+        observer: Observer,
+        chores: Sequence[Callable[[], object]] = (),
+    ) -> None:
+        """`chores` are run once a second by the beat that leads."""
+        self._timetable = timetable
+        self._leader = leader
+        self._clock = clock
+        self._bell = bell
+        self._observer = observer
+        self._chores = chores
+        self._definitions = Definitions(timetable)
+        self._troubles = Troubles()
+        self._back_off = BackOff()
+        self._head: int | None = LOOK
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Ask the loop to end after the commit in hand. Takes no lock: a signal handler may call it."""
+        self._is_stopping = True
+        self._bell.ring()
+
+    def run(self) -> None:
+        """Decide fires until stopped; then give the lease back."""
+        while not self._is_stopping:
+            if self._bell.wait(self._guarded_turn()):
+                self._head = LOOK
+        self._resign()
+
+    def turn(self) -> float:
+        """One turn: lease, chores, what is due. Returns the seconds to wait. Raises StoreError."""
+        if self._leader.seconds_left() <= 0:
+            self._look_at_lease()
+        lease = self._leader.lease
+        if lease is None:
+            self._head = LOOK
+            return self._leader.seconds_left()
+        if self._is_due():
+            self._tick(lease)
+        return min(self._leader.seconds_left(), self._seconds_to_head())
+
+    def _guarded_turn(self) -> float:
+        """A turn that survives what Redis may do."""
+        try:
+            seconds = self.turn()
+        except StoreError as error:
+            self._head = LOOK
+            self._observer.state({"state": "waiting", "error": str(error)})
+            return self._back_off.next()
+        self._back_off.reset()
+        return seconds
+
+    def _look_at_lease(self) -> None:
+        renewal = self._leader.turn()
+        if renewal:
+            self._head = LOOK if self._head == LOOK else renewal.head
+            self._check_clock(renewal)
+        self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
+        if self._leader.lease:
+            for chore in self._chores:
+                chore()
+
+    def _check_clock(self, renewal: Renewal) -> None:
+        skew = self._clock.now_ms() - renewal.now
+        if abs(skew) > SKEW_MS:
+            log.error("stepping down: this host's clock is %+.1f s off Redis' clock", skew / 1000)
+            self._leader.resign()
+
+    def _is_due(self) -> bool:
+        return self._head is not None and self._head <= self._clock.now_ms()
+
+    def _seconds_to_head(self) -> float:
+        if self._head is None:
+            return RENEW_SECONDS
+        return max(0.0, (self._head - self._clock.now_ms()) / 1000)
+
+    def _tick(self, lease: Lease) -> None:
+        """Decide one batch of what is due."""
+        now = self._clock.now_ms()
+        batch = self._timetable.due(now, BATCH)
+        planned = list(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
+        if not planned:
+            self._head = LOOK if batch.rows else _on_this_clock(batch, now)
+            return
+        committed = self._timetable.commit(lease, planned)
+        if committed is None:
+            log.warning("fenced: another beat leads now; nothing was written")
+            self._leader.lost()
+            return
+        self._head = committed.head
+        for one, result in zip(planned, committed.results, strict=True):
+            self._settle(lease, one, result, committed.now)
+
+    def _plan_all(self, lease: Lease, rows: Sequence[DueRow], now: int) -> Iterator[Planned]:
+        found = self._definitions.of([row for row in rows if not row.error])
+        for row in rows:
+            definition = found.get(row.id) or StoreError(row.error)
+            if isinstance(definition, Exception):
+                self._set_aside(lease, row.id, f"can't be read: {definition}")
+            elif row.status != "active":
+                self._set_aside(lease, row.id, f"is {row.status}, yet in the timetable")
+            else:
+                yield from self._plan_one(lease, row, *definition, now)
+
+    def _plan_one(self, lease: Lease, row: DueRow, revision: int, schedule: Schedule, now: int) -> Iterator[Planned]:
+        try:
+            yield Planned(schedule=schedule, revision=revision, plan=plan(schedule, row.cursor, now))
+        except Exception as error:  # noqa: BLE001 - one schedule's fault, of whatever kind, must not stop the others
+            self._set_aside(lease, row.id, f"can't be planned: {type(error).__name__}: {error}")
+
+    def _settle(self, lease: Lease, planned: Planned, result: PlanResult, now: int) -> None:
+        schedule_id = planned.plan.schedule_id
+        if result.code == "error":
+            self._set_aside(lease, schedule_id, result.detail)
+        elif result.code in {"moved", "stale", "gone"}:
+            self._definitions.forget(schedule_id)
+        else:
+            self._troubles.forget(schedule_id)
+        self._observer.committed(planned, result, now)
+
+    def _set_aside(self, lease: Lease, schedule_id: str, error: str) -> None:
+        self._definitions.forget(schedule_id)
+        until = self._clock.now_ms() + self._troubles.next_ms(schedule_id)
+        self._timetable.set_aside(lease, schedule_id, until, error)
+        self._observer.set_aside(schedule_id, error)
+        self._head = LOOK
+
+    def _resign(self) -> None:
+        try:
+            self._leader.resign()
+        except StoreError as error:
+            log.warning("the lease could not be given back (%s): a standby waits for it to stand still", error)
+
+
+def _on_this_clock(batch: DueBatch, now: int) -> int | None:
+    """The head of the timetable by this host's clock: where Redis' clock is behind, a fire waits for it."""
+    return None if batch.head is None else batch.head + now - batch.now

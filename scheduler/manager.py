@@ -1,0 +1,181 @@
+"""`SchedulerManager`: the public face. It collects declarations; the beat makes them true.
+
+Declaring touches nothing outside the process. `start` runs a beat beside the event loop it is awaited in; from then on,
+and after `connect`, `pause`, `resume`, `cancel` and `remove` change what is stored as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from scheduler.schedule import ScheduleOptions, build
+from scheduler.scheduled_job import JobStatus, ScheduledJob
+from scheduler.triggers import CronTrigger, IntervalTrigger, Trigger
+from shared.clock import Clock, SystemClock
+from shared.errors import AlreadyExistsError, ConfigurationError, NotFoundError
+from shared.job import Job, check_importable, job_of_function
+from shared.settings import Settings, load
+
+if TYPE_CHECKING:
+    from scheduler.admin import Admin
+    from scheduler.wiring import RunningBeat
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A declaration that could not be made: where it stands in the user's code, and what is wrong with it."""
+
+    where: str
+    message: str
+
+
+collected_problems: ContextVar[list[Problem] | None] = ContextVar("collected_problems", default=None)
+"""Where problems go while an app is being checked; elsewhere they are raised."""
+
+
+class SchedulerManager:
+    """The schedules that an app declares.
+
+    `url` and `namespace` say where they are to be stored, `version` guards a newer app's declarations against an older
+    one's; each defaults to the settings in force when they are first needed.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        namespace: str | None = None,
+        version: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._flags = {"url": url, "namespace": namespace, "version": version}
+        self._clock = clock or SystemClock()
+        self._declared: dict[str, ScheduledJob] = {}
+        self._admin: Admin | None = None
+        self._beat: RunningBeat | None = None
+
+    def schedule(
+        self, func: type[Job] | Callable[..., Any], trigger: Trigger, **options: Unpack[ScheduleOptions]
+    ) -> ScheduledJob:
+        """Declare that a job (a Job subclass, or a function that becomes one) runs whenever `trigger` fires.
+
+        Raises ConfigurationError for anything wrong with it, AlreadyExistsError when its id is taken.
+        """
+        return self._declare(func, lambda: trigger, options)
+
+    def every(self, seconds: float, **options: Unpack[ScheduleOptions]) -> Callable[[Callable[..., Any]], ScheduledJob]:
+        """Decorate a function or a Job subclass: it runs every so many seconds, on a grid from the epoch."""
+        return lambda func: self._declare(func, lambda: IntervalTrigger(seconds), options)
+
+    def cron(
+        self, expression: str, *, timezone: str | None = None, **options: Unpack[ScheduleOptions]
+    ) -> Callable[[Callable[..., Any]], ScheduledJob]:
+        """Decorate a function or a Job subclass: it runs when a cron expression says so, in UTC or the zone named."""
+        return lambda func: self._declare(func, lambda: CronTrigger(expression, timezone=timezone), options)
+
+    def get(self, schedule_id: str) -> ScheduledJob | None:
+        """A declared schedule, or None."""
+        return self._declared.get(schedule_id)
+
+    def list(self, status: JobStatus | None = None) -> list[ScheduledJob]:
+        """The declared schedules, all or those of one status, in the order of their declaration."""
+        return [job for job in self._declared.values() if status is None or job.status is status]
+
+    def pause(self, schedule_id: str, note: str = "") -> None:
+        """Stop a schedule's fires until it is resumed. Raises NotFoundError."""
+        self._change(schedule_id, JobStatus.PAUSED, lambda admin: admin.pause(schedule_id, note))
+
+    def resume(self, schedule_id: str, note: str = "") -> None:
+        """Let a paused schedule fire again. Raises NotFoundError."""
+        self._change(schedule_id, JobStatus.ACTIVE, lambda admin: admin.resume(schedule_id, note))
+
+    def cancel(self, schedule_id: str, note: str = "") -> None:
+        """Stop a schedule's fires for good. Raises NotFoundError."""
+        self._change(schedule_id, JobStatus.CANCELLED, lambda admin: admin.cancel(schedule_id, note))
+
+    def remove(self, schedule_id: str, note: str = "") -> None:
+        """Forget a schedule. Raises NotFoundError."""
+        self._change(schedule_id, JobStatus.CANCELLED, lambda admin: admin.remove(schedule_id, note))
+        self._declared.pop(schedule_id, None)
+
+    def settings(self) -> Settings:
+        """The settings in force, with what this manager was given."""
+        return load(self._flags)
+
+    def now(self) -> float:
+        """The manager's clock, epoch seconds."""
+        return self._clock.now_ms() / 1000
+
+    def connect(self) -> None:
+        """From now on, changes are made in Redis too. Nothing is sent yet."""
+        from scheduler.wiring import open_admin  # noqa: PLC0415 - declaring needs no redis
+
+        self._admin = open_admin(self.settings(), self._clock)
+
+    async def start(self) -> None:
+        """Store the declarations and run a beat, in a thread beside this event loop, until `stop`.
+
+        Of several beats on one Redis only one decides fires. Returns when Redis has answered; raises StoreError when it
+        refuses.
+        """
+        from scheduler.wiring import RunningBeat  # noqa: PLC0415 - declaring needs no redis
+
+        if self._beat is None:
+            self.connect()
+            self._beat = await asyncio.to_thread(RunningBeat.start, self.settings(), self, self._clock)
+
+    async def stop(self) -> None:
+        """End the beat and give its lease back. What is stored goes on: another beat takes over."""
+        beat, self._beat = self._beat, None
+        if beat:
+            await asyncio.to_thread(beat.stop)
+
+    def _declare(
+        self, func: Any, make_trigger: Callable[[], Trigger], options: ScheduleOptions | Mapping[str, Any]
+    ) -> ScheduledJob:
+        try:
+            return self._add(func, make_trigger(), options)
+        except (ConfigurationError, AlreadyExistsError) as error:
+            return _note_problem(func, error)  # type: ignore[no-any-return]
+
+    def _add(self, func: Any, trigger: Trigger, options: ScheduleOptions | Mapping[str, Any]) -> ScheduledJob:
+        func = func.func if isinstance(func, ScheduledJob) else func
+        job = job_of_function(func)
+        check_importable(job)
+        schedule = build(job, trigger, options)
+        if schedule.id in self._declared:
+            raise AlreadyExistsError(f"two schedules have the id {schedule.id!r}: give one of them its own, id=…")
+        declared = self._declared[schedule.id] = ScheduledJob(self, schedule, func)
+        return declared
+
+    def _change(self, schedule_id: str, status: JobStatus, change: Callable[[Admin], object]) -> None:
+        declared = self._declared.get(schedule_id)
+        if self._admin:
+            change(self._admin)
+        elif declared is None:
+            raise NotFoundError(f"no schedule {schedule_id!r} is declared")
+        if declared:
+            declared.status = status
+            declared.compute_next()
+
+
+def _note_problem(func: Any, error: Exception) -> Any:
+    """Raise it, or, while an app is being checked, note it and go on to find the others."""
+    problems = collected_problems.get()
+    if problems is None:
+        raise error
+    problems.append(Problem(_caller(), str(error)))
+    return func
+
+
+def _caller() -> str:
+    """File and line of the user's code that made a declaration."""
+    frames = traceback.walk_stack(None)
+    place = next((frame, line) for frame, line in frames if frame.f_code.co_filename != __file__)
+    return f"{place[0].f_code.co_filename}:{place[1]}"

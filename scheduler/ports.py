@@ -1,0 +1,139 @@
+"""What the beat needs from outside, and the shapes that cross that border. Nothing here does anything.
+
+Both the Redis store and the one in memory keep these promises; the contract suite runs against both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from scheduler.planner import Against, Fire, Plan
+from scheduler.schedule import Schedule
+
+Code = Literal["ok", "already", "moved", "stale", "gone", "early", "error"]
+Status = Literal["active", "paused", "completed", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """The right to commit: who holds it and under which term. Equality of both is the fence."""
+
+    owner: str
+    term: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseState:
+    """The lease as it lies in the store. `owner` is "" when nobody holds it, all three when nobody ever did.
+
+    `now` is the store's clock when it was read, ms; it is no part of the lease.
+    """
+
+    owner: str
+    term: str
+    counter: str
+    now: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueRow:
+    """A schedule whose due time has come, as the index has it. `error` is not "" when it can't be read."""
+
+    id: str
+    due: int
+    revision: int
+    status: str
+    cursor: int
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueBatch:
+    """What is due by the caller's clock and the store's. `head` is the earliest due time of all, None for none."""
+
+    now: int
+    head: int | None
+    rows: Sequence[DueRow]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanResult:
+    """What became of one plan. `settled` holds, by index into its decisions, fires not enqueued as planned."""
+
+    code: Code
+    detail: str = ""
+    settled: Mapping[int, tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """A commit that went through, with one result per plan."""
+
+    now: int
+    head: int | None
+    results: Sequence[PlanResult]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """A plan and the schedule, at the revision, that it was made from."""
+
+    schedule: Schedule
+    revision: int
+    plan: Plan
+
+
+class Timetable(Protocol):
+    """The store as the beat sees it. Every method is one or two blocking round trips and raises StoreError."""
+
+    def due(self, now: int, most: int) -> DueBatch:
+        """The earliest due schedules, at most `most`."""
+        ...
+
+    def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
+        """Revision and definition of schedules; an exception for one that can't be read; absent ones are left out."""
+        ...
+
+    def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
+        """Make plans true in one step each, all at once. None when fenced: the lease is another's.
+
+        Sent twice it has the effect of once. See `commit.lua`.
+        """
+        ...
+
+    def set_aside(self, lease: Lease, schedule_id: str, until: int, error: str) -> None:
+        """Look at a schedule again at `until` (ms), and show its error meanwhile."""
+        ...
+
+
+class LeaseStore(Protocol):
+    """Where the lease lies."""
+
+    def read(self) -> LeaseState:
+        """The lease as it is now."""
+        ...
+
+    def claim(self, owner: str, seen: LeaseState) -> Lease | None:
+        """Take the lease if it is still as seen, under the next term; None when somebody was quicker."""
+        ...
+
+    def renew(self, lease: Lease) -> Renewal | None:
+        """Move the lease's counter on; None when the lease is another's."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back, if it is still one's own, and wake the standbys."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """The store's clock and the earliest due time at a renewal."""
+
+    now: int
+    head: int | None
+
+
+Decision = Fire | Against

@@ -1,0 +1,66 @@
+"""Declared against stored: what has to change so that Redis holds what the app declares. Pure.
+
+Declared schedules are added or changed; stored ones that an app once declared and no longer does are removed; those
+that were made at run time are left alone. A set that is empty or sharply smaller than the stored one is refused: it is
+more often a broken deployment than a wish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+SHARP = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A stored schedule as far as reconciling needs it."""
+
+    owner: str
+    definition: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """Ids by what has to happen to them."""
+
+    add: tuple[str, ...]
+    change: tuple[str, ...]
+    remove: tuple[str, ...]
+    same: tuple[str, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.add or self.change or self.remove)
+
+    def refusal(self) -> str | None:
+        """Why this should not be applied unasked, or None when nothing speaks against it."""
+        kept = len(self.change) + len(self.same)
+        if self.remove and not kept and not self.add:
+            return f"the app declares no schedule, and {len(self.remove)} stored ones would go"
+        if len(self.remove) >= SHARP and len(self.remove) > kept + len(self.add):
+            return f"{len(self.remove)} of {len(self.remove) + kept} stored schedules would go"
+        return None
+
+
+def diff(declared: Mapping[str, bytes], stored: Mapping[str, Stored]) -> Diff:
+    """What turns `stored` into `declared`; both by id."""
+    both = sorted(declared.keys() & stored.keys())
+    return Diff(
+        add=tuple(sorted(declared.keys() - stored.keys())),
+        change=tuple(name for name in both if stored[name].definition != declared[name]),
+        remove=tuple(sorted(name for name in stored.keys() - declared.keys() if stored[name].owner == "app")),
+        same=tuple(name for name in both if stored[name].definition == declared[name]),
+    )
+
+
+def is_older(ours: str | None, theirs: str | None) -> bool:
+    """Whether the version `ours` is older than `theirs`. Without both versions the last start wins: not older."""
+    return bool(ours and theirs) and _rank(ours or "") < _rank(theirs or "")
+
+
+def _rank(version: str) -> list[tuple[int, int, str]]:
+    """Numbers compare as numbers, other parts as text."""
+    parts = version.replace("-", ".").split(".")
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]

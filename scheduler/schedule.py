@@ -1,0 +1,265 @@
+"""A schedule as frozen data: a trigger, a job, and the policies that decide what becomes of its fires.
+
+Everything is checked when a schedule is built, so that nothing stored can fail later for what a person typed. The
+definition (`pack`, `unpack`) is what Redis keeps; equal schedules have equal definitions, byte for byte.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import timedelta
+from typing import Any, Literal, TypedDict, cast, get_args
+
+from scheduler.triggers import DateTrigger, IntervalTrigger, Trigger, from_data, to_data
+from shared.codec import decode, encode
+from shared.errors import ConfigurationError
+from shared.ids import check_schedule_id
+from shared.instants import duration_ms
+from shared.job import Job, call_of, job_options
+from shared.options import JobOptions, check_queue, check_timeout, check_ttl
+from shared.payload import Call, pack_call, unpack_call
+from shared.retry import Retry
+
+Misfire = Literal["latest", "all", "earliest", "skip"]
+Overlap = Literal["skip", "allow"]
+OnResume = Literal["discard", "catch_up"]
+Owner = Literal["app", "runtime"]
+Seconds = float | timedelta
+
+VERSION = 1
+MINUTE_MS = 60_000
+SHORT_DEDUPE_MS = 10 * MINUTE_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What becomes of a schedule's fires. Durations in ms; `instances` 0 means any number, `limit` 0 no end."""
+
+    misfire: Misfire = "latest"
+    misfire_grace: int = 30_000
+    catchup_window: int = 3_600_000
+    catchup_limit: int = 100
+    overlap: Overlap = "skip"
+    instances: int = 1
+    on_resume: OnResume = "discard"
+    expires_in: int | None = None
+    limit: int = 0
+    jitter: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """One schedule as registered. The trigger is bound to the id."""
+
+    id: str
+    name: str
+    trigger: Trigger
+    call: Call
+    options: JobOptions
+    policy: Policy = field(default_factory=Policy)
+    tags: tuple[str, ...] = ()
+    note: str = ""
+    owner: Owner = "app"
+
+    @property
+    def dedupe_ttl(self) -> int:
+        """How long a dedupe key is kept, ms: the catch-up window and a minute.
+
+        Ten minutes at most for a schedule that may fire more often than once a minute, whose keys would fill Redis.
+        """
+        ttl = self.policy.catchup_window + MINUTE_MS
+        return min(ttl, SHORT_DEDUPE_MS) if self._is_frequent() else ttl
+
+    def _is_frequent(self) -> bool:
+        if isinstance(self.trigger, DateTrigger):
+            return False
+        first = self.trigger.next_ms(0)
+        second = None if first is None else self.trigger.next_ms(first)
+        return first is not None and second is not None and second - first < MINUTE_MS
+
+
+class ScheduleOptions(TypedDict, total=False):
+    """The keyword options of `schedule()`. Durations are seconds or timedeltas."""
+
+    id: str
+    name: str
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+    queue: str
+    at_front: bool
+    timeout: Seconds
+    result_ttl: Seconds
+    failure_ttl: Seconds
+    retry: Retry
+    middleware: Sequence[str | Callable[..., Any]]
+    expires_in: Seconds
+    misfire: Misfire
+    misfire_grace: Seconds
+    catchup_window: Seconds
+    catchup_limit: int
+    overlap: Overlap
+    coalesce: bool
+    max_instances: int
+    on_resume: OnResume
+    limit: int
+    jitter: Seconds
+    tags: Sequence[str]
+    note: str
+
+
+def build(job: type[Job], trigger: Trigger, options: Mapping[str, Any], owner: Owner = "app") -> Schedule:
+    """The schedule that these options describe. Raises a ConfigurationError for the first that is wrong."""
+    _refuse_unknown(options)
+    if not isinstance(trigger, Trigger):
+        raise ConfigurationError(f"trigger: expected a trigger such as CronTrigger('0 9 * * *'), got {trigger!r:.80}")
+    call = _call(job, options)
+    schedule_id = check_schedule_id(options.get("id") or _default_id(job, trigger, call))
+    return Schedule(
+        id=schedule_id,
+        name=str(options.get("name") or job.__name__),
+        trigger=trigger.bound_to(schedule_id),
+        call=call,
+        options=_job_options(job, options),
+        policy=_policy(job, trigger, options),
+        tags=_tags(options.get("tags", ())),
+        note=str(options.get("note", "")),
+        owner=owner,
+    )
+
+
+def pack(schedule: Schedule) -> bytes:
+    """The definition, as Redis keeps it."""
+    return encode(
+        {
+            "v": VERSION,
+            "id": schedule.id,
+            "name": schedule.name,
+            "trigger": to_data(schedule.trigger),
+            "call": pack_call(schedule.call),
+            "options": asdict(schedule.options),
+            "policy": asdict(schedule.policy),
+            "tags": list(schedule.tags),
+            "note": schedule.note,
+            "owner": schedule.owner,
+        },
+        schedule.id,
+        limit=2 * 256 * 1024,
+    )
+
+
+def unpack(definition: bytes) -> Schedule:
+    """The schedule of a definition. Raises ConfigurationError when this version can't read it."""
+    data = decode(definition, limit=2 * 256 * 1024)
+    if not isinstance(data, dict) or data.get("v") != VERSION:
+        raise ConfigurationError(f"a definition of version {VERSION} was expected")
+    return Schedule(
+        id=data["id"],
+        name=data["name"],
+        trigger=from_data(data["trigger"]),
+        call=unpack_call(data["call"]),
+        options=JobOptions(**data["options"]),
+        policy=Policy(**data["policy"]),
+        tags=tuple(data["tags"]),
+        note=data["note"],
+        owner=data["owner"],
+    )
+
+
+def _refuse_unknown(options: Mapping[str, Any]) -> None:
+    known = ScheduleOptions.__annotations__
+    for name in options:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            raise ConfigurationError(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+
+
+def _call(job: type[Job], options: Mapping[str, Any]) -> Call:
+    call = call_of(job, options.get("args", ()), options.get("kwargs"))
+    retry = options.get("retry", call.retry)
+    if retry is not None and not isinstance(retry, Retry):
+        raise ConfigurationError(f"retry: expected Retry(max=…), got {retry!r:.80}")
+    return Call(job=call.job, args=call.args, kwargs=call.kwargs, retry=retry, middleware=_middleware(options))
+
+
+def _middleware(options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names under which a schedule's middleware is registered; a function is registered as its place."""
+    from shared.registry import middleware  # noqa: PLC0415 - the name is taken here
+
+    names = []
+    for item in options.get("middleware", ()):
+        name = item if isinstance(item, str) else f"{item.__module__}.{item.__qualname__}"
+        if not isinstance(item, str):
+            middleware.register(name, item)
+        names.append(name)
+    return tuple(names)
+
+
+def _default_id(job: type[Job], trigger: Trigger, call: Call) -> str:
+    """The job's name; for a single date also the instant and a digest of the arguments, so that dates don't collide."""
+    if not isinstance(trigger, DateTrigger):
+        return job.name
+    digest = hashlib.sha256(pack_call(call)).hexdigest()[:8]
+    return f"{job.name}@{trigger.next_ms(-(2**53))}-{digest}"
+
+
+def _job_options(job: type[Job], options: Mapping[str, Any]) -> JobOptions:
+    base = job_options(job)
+    return JobOptions(
+        queue=check_queue(options.get("queue", base.queue)),
+        timeout=check_timeout(options.get("timeout", base.timeout)),
+        result_ttl=check_ttl(options.get("result_ttl", base.result_ttl), "result_ttl"),
+        failure_ttl=check_ttl(options.get("failure_ttl", base.failure_ttl), "failure_ttl"),
+        at_front=bool(options.get("at_front", base.at_front)),
+    )
+
+
+def _policy(job: type[Job], trigger: Trigger, options: Mapping[str, Any]) -> Policy:
+    overlap = _overlap(options)
+    expires_in = options.get("expires_in", job.expires_in)
+    default_jitter = trigger.jitter if isinstance(trigger, IntervalTrigger) else 0
+    return Policy(
+        misfire=_one_of(options, "misfire", Misfire, "latest"),
+        misfire_grace=duration_ms(options.get("misfire_grace", 30), "misfire_grace"),
+        catchup_window=duration_ms(options.get("catchup_window", 3600), "catchup_window"),
+        catchup_limit=_whole(options, "catchup_limit", 100, 1, 10_000),
+        overlap=overlap,
+        instances=_whole(options, "max_instances", 0 if overlap == "allow" else 1, 0, 100_000),
+        on_resume=_one_of(options, "on_resume", OnResume, "discard"),
+        expires_in=None if expires_in is None else duration_ms(expires_in, "expires_in"),
+        limit=_whole(options, "limit", 0, 0, 2**53),
+        jitter=duration_ms(options.get("jitter", default_jitter), "jitter"),
+    )
+
+
+def _overlap(options: Mapping[str, Any]) -> Overlap:
+    """`coalesce=True` is `overlap="skip"`, `coalesce=False` is "allow" with the `max_instances` given, 1 if none."""
+    meant = {True: "skip", False: "allow"}.get(options["coalesce"]) if "coalesce" in options else None
+    named = _one_of(options, "overlap", Overlap, meant or "skip")
+    if meant and named != meant:
+        raise ConfigurationError(
+            f"coalesce={options['coalesce']} means overlap={meant!r}, but overlap={named!r} is given too"
+        )
+    return cast("Overlap", named)
+
+
+def _one_of(options: Mapping[str, Any], name: str, kind: Any, default: str) -> Any:
+    value = options.get(name, default)
+    if value not in get_args(kind):
+        raise ConfigurationError(f"{name}: one of {', '.join(get_args(kind))}, got {value!r:.80}")
+    return value
+
+
+def _whole(options: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:
+    value = options.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise ConfigurationError(f"{name}: a whole number from {least} to {most}, got {value!r:.80}")
+    return value
+
+
+def _tags(tags: Sequence[str]) -> tuple[str, ...]:
+    if isinstance(tags, str) or not all(isinstance(tag, str) and tag for tag in tags):
+        raise ConfigurationError(f"tags: a list of texts, got {tags!r:.80}")
+    return tuple(tags)

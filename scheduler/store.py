@@ -1,0 +1,205 @@
+"""The timetable, the commit and the lease in Redis: typed functions in front of the scripts.
+
+Redis holds the truth. What this module caches (loaded definitions) is keyed by revision, and the commit refuses a plan
+that was made from an older one: a stale cache costs a round trip, never a wrong fire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from scheduler import schedule as definitions
+from scheduler.planner import Against, Fire, Plan
+from scheduler.ports import (
+    Code,
+    Committed,
+    Decision,
+    DueBatch,
+    DueRow,
+    Lease,
+    LeaseState,
+    Planned,
+    PlanResult,
+    Renewal,
+)
+from scheduler.schedule import Schedule
+from shared.clock import Clock
+from shared.errors import RqbeatError
+from shared.keys import Keys
+from shared.payload import DATA_TAIL, context_bin, data_head, pack_call
+from shared.redisio.connection import Client, store_errors, text
+from shared.redisio.records import job_fields, stamp
+from shared.redisio.scripts import Script, pack
+
+LEDGER_BOUND = 1_000_000
+LEDGER_BOUND_EACH = 1000
+
+
+class RedisTimetable:
+    """The store of one namespace."""
+
+    def __init__(self, client: Client, keys: Keys, clock: Clock) -> None:
+        self._client = client
+        self._keys = keys
+        self._clock = clock
+        self._due = Script(client, "due")
+        self._commit = Script(client, "commit")
+        self._aside = Script(client, "aside")
+
+    def due(self, now: int, most: int) -> DueBatch:
+        redis_now, head, rows = self._due([self._keys.timetable], [now, most, self._keys.schedule_prefix])
+        return DueBatch(now=min(now, redis_now), head=_ms(head), rows=[_due_row(row) for row in rows])
+
+    def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
+        with store_errors():
+            pipe = self._client.pipeline(transaction=False)
+            for schedule_id in ids:
+                pipe.hmget(self._keys.schedule_prefix + schedule_id, "rev", "definition")
+            rows = pipe.execute(raise_on_error=False)
+        loaded = {schedule_id: _loaded(row) for schedule_id, row in zip(ids, rows, strict=True)}
+        return {schedule_id: found for schedule_id, found in loaded.items() if found is not None}
+
+    def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
+        keys = self._keys
+        reply = self._commit(
+            [keys.timetable, keys.leader, keys.ledger, keys.rq_queues],
+            [self._header(lease), pack([_plan_row(planned) for planned in plans])],
+        )
+        if reply[0] == b"fenced":
+            return None
+        _, now, head, results = reply
+        return Committed(now=now, head=_ms(head), results=[_result(row) for row in results])
+
+    def set_aside(self, lease: Lease, schedule_id: str, until: int, error: str) -> None:
+        keys = self._keys
+        self._aside(
+            [keys.timetable, keys.leader, keys.schedule_prefix + schedule_id],
+            [lease.owner, lease.term, schedule_id, until, error],
+        )
+
+    def _header(self, lease: Lease) -> bytes:
+        keys = self._keys
+        return pack(
+            {
+                "owner": lease.owner,
+                "term": lease.term,
+                "stamp": stamp(self._clock.now_ms()),
+                "tail": DATA_TAIL,
+                "schedule": keys.schedule_prefix,
+                "fired": keys.fired_prefix,
+                "own_ledger": keys.ledger_prefix,
+                "outstanding": keys.outstanding_prefix,
+                "queue": keys.rq_queue_prefix,
+                "job": keys.rq_job_prefix,
+                "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
+            }
+        )
+
+
+class RedisLease:
+    """The lease of one namespace."""
+
+    def __init__(self, client: Client, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._claim = Script(client, "lease_claim")
+        self._renew = Script(client, "lease_renew")
+        self._release = Script(client, "lease_release")
+
+    def read(self) -> LeaseState:
+        with store_errors():
+            pipe = self._client.pipeline(transaction=False)
+            pipe.hmget(self._keys.leader, "owner", "term", "counter")
+            pipe.time()
+            row, (seconds, micros) = pipe.execute()
+        owner, term, counter = (text(value or b"") for value in row)
+        return LeaseState(owner=owner, term=term, counter=counter, now=seconds * 1000 + micros // 1000)
+
+    def claim(self, owner: str, seen: LeaseState) -> Lease | None:
+        reply = self._claim([self._keys.leader], [owner, seen.term, seen.counter])
+        return Lease(owner=owner, term=text(reply[1])) if reply[0] else None
+
+    def renew(self, lease: Lease) -> Renewal | None:
+        reply = self._renew([self._keys.leader, self._keys.timetable], [lease.owner, lease.term])
+        return Renewal(now=reply[1], head=_ms(reply[2])) if reply[0] else None
+
+    def release(self, lease: Lease) -> None:
+        self._release([self._keys.leader, self._keys.wake], [lease.owner, lease.term])
+
+
+def definition_fields(schedule: Schedule) -> dict[str, object]:
+    """What the schedule's hash holds of its definition: the definition itself, and its parts that the commit reads."""
+    return {
+        "definition": definitions.pack(schedule),
+        "owner": schedule.owner,
+        "queue": schedule.options.queue,
+        "head": data_head(pack_call(schedule.call)),
+        "fields": pack(job_fields(schedule.call.job, schedule.options, schedule.call.retry)),
+        "instances": schedule.policy.instances,
+        "limit": schedule.policy.limit,
+        "dedupe_ttl": schedule.dedupe_ttl,
+        "front": int(schedule.options.at_front),
+    }
+
+
+def _due_row(row: Sequence[bytes]) -> DueRow:
+    schedule_id, due, revision, status, cursor, error = row
+    return DueRow(
+        id=text(schedule_id),
+        due=int(float(due)),
+        revision=int(revision or 0),
+        status=text(status),
+        cursor=int(cursor or 0),
+        error=text(error),
+    )
+
+
+def _loaded(row: Any) -> tuple[int, Schedule] | Exception | None:
+    """One row of `load`: what can't be read is an exception in its place, so that the others go on."""
+    if isinstance(row, Exception):
+        return row
+    revision, definition = row
+    if revision is None:
+        return None
+    try:
+        return int(revision), definitions.unpack(definition or b"")
+    except (RqbeatError, ValueError, TypeError, KeyError) as error:
+        return error
+
+
+def _plan_row(planned: Planned) -> list[object]:
+    plan: Plan = planned.plan
+    return [
+        plan.schedule_id,
+        planned.revision,
+        plan.base,
+        plan.cursor,
+        False if plan.next is None else plan.next,
+        False if plan.due is None else plan.due,
+        [_decision_row(decision) for decision in plan.decisions],
+    ]
+
+
+def _decision_row(decision: Decision) -> list[object]:
+    match decision:
+        case Fire():
+            context = context_bin(decision.context)
+            return ["enqueue", decision.nominal, decision.due, decision.kind, decision.job_id, context]
+        case Against():
+            span = [decision.nominal, decision.until, decision.count, decision.due, decision.kind]
+            return ["against", *span, decision.outcome, decision.reason, decision.job_id or False]
+
+
+def _result(row: Sequence[Any]) -> PlanResult:
+    code, detail, settled = row
+    return PlanResult(
+        code=cast("Code", text(code)),
+        detail=text(detail),
+        settled={index: (text(outcome), text(reason)) for index, outcome, reason in settled},
+    )
+
+
+def _ms(value: bytes) -> int | None:
+    """A score of the timetable as Redis writes it, or None for none."""
+    return int(float(value)) if value else None

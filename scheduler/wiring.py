@@ -1,0 +1,201 @@
+"""The only place where parts meet: real clocks, real Redis, the beat and what it is told.
+
+Starting a beat waits for Redis as long as it takes, stores what the app declares, and then runs the loop. What only a
+person can mend (a wrong password, an evicting server) ends the start.
+"""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import os
+import secrets
+import socket
+import threading
+from collections.abc import Callable, Sequence
+
+from scheduler import reconcile
+from scheduler import schedule as definitions
+from scheduler.admin import Admin
+from scheduler.beat import SKEW_MS, BackOff, Beat
+from scheduler.bell import Bell
+from scheduler.leader import Leader
+from scheduler.manager import SchedulerManager
+from scheduler.readers import Reader
+from scheduler.report import BeatReport, State
+from scheduler.schedule import Schedule
+from scheduler.store import RedisLease, RedisTimetable
+from shared.clock import Clock, SystemClock
+from shared.errors import StoreError, StoreUnavailableError
+from shared.redisio.connection import Client, check_server, connect
+from shared.redisio.dispatch import Promoter
+from shared.redisio.presence import Presence
+from shared.redisio.wake import WakeListener
+from shared.settings import Settings
+
+log = logging.getLogger("rqbeat.beat")
+
+
+def actor() -> str:
+    """Who acts, for the control log: user and host."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        user = str(os.getuid())
+    return f"{user}@{socket.gethostname()}"
+
+
+def open_client(settings: Settings, name: str = "rqbeat") -> Client:
+    """A client of the Redis in the settings; nothing is sent yet."""
+    return connect(settings.url, name=name)
+
+
+def open_admin(settings: Settings, clock: Clock | None = None) -> Admin:
+    """The admin API on the Redis in the settings."""
+    return Admin(open_client(settings), settings.keys, clock or SystemClock(), actor())
+
+
+def open_reader(settings: Settings) -> Reader:
+    """The readers on the Redis in the settings."""
+    return Reader(open_client(settings), settings.keys)
+
+
+def build_beat(settings: Settings, client: Client, bell: Bell, clock: Clock, publish: Callable[[State], None]) -> Beat:
+    """A beat on a client. The wake channel is not listened to yet."""
+    owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
+    keys = settings.keys
+    promote = Promoter(client, keys, clock)
+    return Beat(
+        timetable=RedisTimetable(client, keys, clock),
+        leader=Leader(RedisLease(client, keys), owner, clock, lambda redis_now: _clocks_agree(clock, redis_now)),
+        clock=clock,
+        bell=bell,
+        observer=BeatReport(publish),
+        chores=[lambda: promote(polite=False)],
+    )
+
+
+class BeatService:
+    """A beat from start to end, in the thread that calls `run`."""
+
+    def __init__(self, settings: Settings, manager: SchedulerManager, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._manager = manager
+        self._clock = clock or SystemClock()
+        self._bell = Bell()
+        self._client = open_client(settings, "rqbeat-beat")
+        self._presence = Presence(self._client, settings.keys, "beat", self._clock)
+        self._beat = build_beat(settings, self._client, self._bell, self._clock, self._publish)
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Ask it to end: at once while it waits for Redis, after the commit in hand otherwise."""
+        self._is_stopping = True
+        self._beat.stop()
+
+    def prepare(self) -> None:
+        """Wait for Redis, check it, and store what the app declares. Raises StoreRefusedError."""
+        back_off = BackOff()
+        while not self._is_stopping:
+            try:
+                self._prepare_once()
+            except StoreUnavailableError as error:
+                log.warning("waiting for Redis at %s: %s", self._settings.shown_url, error)
+                self._bell.wait(back_off.next())
+            else:
+                return
+
+    def run(self) -> None:
+        """Decide fires until stopped; `prepare` comes first."""
+        listener = WakeListener(self._listening_client(), self._settings.keys.wake, self._bell.ring, self._clock)
+        listener.start()
+        try:
+            if not self._is_stopping:
+                self._beat.run()
+        finally:
+            listener.stop()
+            self._leave()
+
+    def _prepare_once(self) -> None:
+        for warning in check_server(self._client):
+            log.warning("%s", warning)
+        store_declarations(self._settings, self._manager, self._client, self._clock)
+
+    def _listening_client(self) -> Client:
+        return open_client(self._settings, "rqbeat-wake")
+
+    def _publish(self, facts: State) -> None:
+        try:
+            self._presence.say(facts)
+        except StoreError as error:
+            log.debug("presence not written: %s", error)
+
+    def _leave(self) -> None:
+        try:
+            self._presence.leave()
+        except StoreError as error:
+            log.debug("presence not taken back: %s", error)
+
+
+class RunningBeat:
+    """A beat in a thread of its own, for a process that has other things to do."""
+
+    def __init__(self, service: BeatService) -> None:
+        self._service = service
+        self._thread = threading.Thread(target=service.run, name="rqbeat-beat", daemon=True)
+
+    @classmethod
+    def start(cls, settings: Settings, manager: SchedulerManager, clock: Clock) -> RunningBeat:
+        """Prepare in this thread, then run in another. Blocks until Redis answers."""
+        service = BeatService(settings, manager, clock)
+        service.prepare()
+        running = cls(service)
+        running._thread.start()
+        return running
+
+    def stop(self) -> None:
+        """End the beat and wait for its end."""
+        self._service.stop()
+        self._thread.join()
+
+
+def store_declarations(settings: Settings, manager: SchedulerManager, client: Client, clock: Clock) -> None:
+    """Make Redis hold what the app declares, unless a newer app's set is stored or the change looks like an accident."""
+    declared = [job.schedule for job in manager.list()]
+    admin, reader = Admin(client, settings.keys, clock, actor()), Reader(client, settings.keys)
+    stored_version = reader.app_version()
+    if reconcile.is_older(settings.version, stored_version):
+        log.error("version %s of the app is stored: this one, %s, is not applied", stored_version, settings.version)
+        return
+    found = compare(declared, reader)
+    if refusal := found.refusal():
+        log.error("not applied, the stored schedules go on: %s", refusal)
+        return
+    apply(declared, found, admin)
+    admin.set_app_version(settings.version)
+    log.info("%d schedules declared: %s", len(declared), _summary(found))
+
+
+def compare(declared: Sequence[Schedule], reader: Reader) -> reconcile.Diff:
+    """What would change if these schedules were applied."""
+    return reconcile.diff({item.id: definitions.pack(item) for item in declared}, reader.definitions())
+
+
+def apply(declared: Sequence[Schedule], found: reconcile.Diff, admin: Admin) -> None:
+    """Make the changes of a diff."""
+    touched = {*found.add, *found.change}
+    admin.upsert([item for item in declared if item.id in touched], "declared by the app")
+    for schedule_id in found.remove:
+        admin.remove(schedule_id, "no longer declared by the app")
+
+
+def _summary(found: reconcile.Diff) -> str:
+    counts = (("added", found.add), ("changed", found.change), ("removed", found.remove), ("unchanged", found.same))
+    return ", ".join(f"{len(ids)} {name}" for name, ids in counts if ids) or "nothing"
+
+
+def _clocks_agree(clock: Clock, redis_now: int) -> bool:
+    skew = clock.now_ms() - redis_now
+    if abs(skew) > SKEW_MS:
+        log.error("not standing for leader: this host's clock is %+.1f s off Redis' clock", skew / 1000)
+    return abs(skew) <= SKEW_MS

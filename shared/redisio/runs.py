@@ -1,0 +1,92 @@
+"""What a run reads and writes in Redis: its beginning, its end, once-marks, checkpoints, rate limits.
+
+Each is one round trip. All of them are about our own keys, and about fields of a job's hash that RQ does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import redis
+
+from shared.codec import decode, encode
+from shared.errors import StoreUnavailableError
+from shared.keys import Keys
+from shared.redisio.connection import store_errors
+from shared.redisio.scripts import Script, pack
+
+Outcome = Literal["finished", "failed", "retrying", "stopped", "expired"]
+Entered = Literal["first", "done", "doubt"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """What a run finds: `now` in epoch ms by Redis' clock, and what earlier attempts left behind."""
+
+    now: int
+    attempt: int
+    last_error: str | None
+    checkpoint: Mapping[str, Any]
+
+
+class Runs:
+    """The store of runs. Safe to share between threads; each call blocks for one round trip and raises StoreError."""
+
+    def __init__(self, client: redis.Redis, keys: Keys) -> None:
+        self._client = client
+        self._keys = keys
+        self._begin = Script(client, "run_begin")
+        self._end = Script(client, "run_end")
+        self._enter = Script(client, "run_once_enter")
+        self._leave = Script(client, "run_once_leave")
+        self._rate = Script(client, "run_rate")
+
+    def now(self) -> float:
+        """Redis' clock, in epoch seconds."""
+        with store_errors():
+            seconds, microseconds = self._client.time()
+        return seconds + microseconds / 1_000_000
+
+    def begin(self, job_id: str) -> Begun:
+        """Count an attempt. Not to be repeated: a repetition would count another."""
+        now, attempt, error, checkpoint = self._begin([self._keys.rq_job(job_id), self._keys.checkpoint(job_id)], [])
+        return Begun(
+            now=now,
+            attempt=attempt,
+            last_error=error.decode(errors="replace") or None,
+            checkpoint=decode(checkpoint) if checkpoint else {},
+        )
+
+    def end(self, job_id: str, queue: str, schedule: str | None, outcome: Outcome, error: str = "") -> None:
+        """Write down how a run ended: the schedule's counters, the error for the next attempt, what is over."""
+        keys, name = self._keys, schedule or ""
+        names = [keys.rq_job(job_id), keys.rq_registry("failed", queue), f"{keys.expired_prefix}{queue}"]
+        names += [f"{prefix}{name}" for prefix in (keys.schedule_prefix, keys.stats_prefix, keys.outstanding_prefix)]
+        arguments = {"id": job_id, "outcome": outcome, "error": error[:500], "scheduled": schedule is not None}
+        self._end([*names, keys.wake], [pack(arguments)])
+
+    def enter_once(self, job_id: str, mark: str, claim: str, memory_seconds: int, on_doubt: str) -> Entered:
+        """Claim a once-mark."""
+        reply = self._enter([self._keys.once(job_id, mark)], [claim, memory_seconds * 1000, on_doubt])
+        return cast("Entered", reply.decode())
+
+    def leave_once(self, job_id: str, mark: str, claim: str, memory_seconds: int, *, done: bool) -> None:
+        """Mark it done, or release the claim. Tried a second time when Redis does not answer the first."""
+        arguments = [claim, memory_seconds * 1000, "done" if done else "released"]
+        try:
+            self._leave([self._keys.once(job_id, mark)], arguments)
+        except StoreUnavailableError:
+            self._leave([self._keys.once(job_id, mark)], arguments)
+
+    def save_checkpoint(self, job_id: str, progress: Mapping[str, Any], memory_seconds: int) -> None:
+        """Replace the job's checkpoint. Raises PayloadError for what can't be kept."""
+        data = encode(dict(progress), "checkpoint")
+        with store_errors():
+            self._client.set(self._keys.checkpoint(job_id), data, ex=memory_seconds)
+
+    def rate_wait(self, bucket: str, per_second: float, most: float) -> float:
+        """Take a token; the seconds to wait before it may be used."""
+        wait = self._rate([self._keys.rate(bucket)], [str(per_second), str(most)])
+        return cast("int", wait) / 1_000_000
