@@ -95,13 +95,29 @@ class Clipped:
         return self.inner.count_ms(low, high) if low < high else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Unbound:
+    """The instants of a trigger that depends on an id and has none: there is no answer, and `reason` says why."""
+
+    reason: str
+
+    def next_ms(self, _after: int) -> int | None:
+        raise TriggerError(self.reason)
+
+    def prev_ms(self, _before: int) -> int | None:
+        raise TriggerError(self.reason)
+
+    def count_ms(self, _after: int, _until: int) -> int:
+        raise TriggerError(self.reason)
+
+
 class Trigger:
     """The base of all triggers: the questions that the scheduler asks. Subclasses are frozen dataclasses."""
 
     __slots__ = ()
 
     trigger_type: ClassVar[TriggerType]
-    _instants: Instants
+    instants: Instants
 
     @property
     def timezone(self) -> str | None:
@@ -118,19 +134,19 @@ class Trigger:
 
     def next_ms(self, after: int) -> int | None:
         """The earliest instant later than `after`, both in epoch ms; None when there is none, ever again."""
-        return self._instants.next_ms(after)
+        return self.instants.next_ms(after)
 
     def prev_ms(self, before: int) -> int | None:
         """The latest instant earlier than `before`, both in epoch ms; as cheap over a gap of years as of seconds."""
-        return self._instants.prev_ms(before)
+        return self.instants.prev_ms(before)
 
     def count_ms(self, after: int, until: int) -> int:
         """How many instants lie in (after, until], epoch ms."""
-        return self._instants.count_ms(after, until) if after < until else 0
+        return self.instants.count_ms(after, until) if after < until else 0
 
     def next_fire(self, last_fire: float) -> float | None:
         """The earliest instant later than `last_fire`, both in epoch seconds (0 is 1970); None = never again."""
-        found = self._instants.next_ms(ms_at_or_before(last_fire))
+        found = self.instants.next_ms(ms_at_or_before(last_fire))
         return None if found is None else found / 1000
 
     def fire_times(self, start: Instant, n: int) -> list[datetime]:
@@ -228,12 +244,19 @@ def show(value: object) -> str:
 
 def clipped(instants: Instants, start: Instant | None, end: Instant | None) -> Instants:
     """`instants` within [start, end), where either may be open."""
-    if start is None and end is None:
+    if isinstance(instants, Unbound) or (start is None and end is None):
         return instants
     first = FIRST_MS if start is None else ms_at_or_after(start, "start")
     limit = END_MS if end is None else ms_at_or_after(end, "end")
     if first >= limit:
         raise TriggerError(f"start {iso(first)} is not before end {iso(limit)}: the trigger would never fire")
+    return clip(instants, first, limit)
+
+
+def clip(instants: Instants, first: int, limit: int) -> Clipped:
+    """`instants` within [first, limit), ms; bounds that were there already are narrowed, not wrapped."""
+    if isinstance(instants, Clipped):
+        return Clipped(instants.inner, max(first, instants.first), min(limit, instants.limit))
     return Clipped(instants, first, limit)
 
 

@@ -20,6 +20,7 @@ from scheduler.triggers.base import (
     Instants,
     Trigger,
     TriggerType,
+    Unbound,
     clipped,
     ms_at_or_before,
     seconds_of,
@@ -123,7 +124,7 @@ class CronParser:
         self._rule = _rule_of(text, seconds, id)
         self.text = text
         if id is None and self._rule.fields.is_hashed:
-            raise _unbound(text)
+            raise TriggerError(_unbound(text))
 
     @property
     def fields(self) -> CronFields:
@@ -138,22 +139,6 @@ class CronParser:
 
     def __repr__(self) -> str:
         return f"CronParser({self.text!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class Unbound:
-    """The instants of an expression with `H` and no id: there is no answer yet."""
-
-    text: str
-
-    def next_ms(self, _after: int) -> int | None:
-        raise _unbound(self.text)
-
-    def prev_ms(self, _before: int) -> int | None:
-        raise _unbound(self.text)
-
-    def count_ms(self, _after: int, _until: int) -> int:
-        raise _unbound(self.text)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -176,7 +161,7 @@ class CronTrigger(Trigger):
     start: float | None
     end: float | None
     id: str | None
-    _instants: Instants = field(repr=False, compare=False)
+    instants: Instants = field(repr=False, compare=False)
 
     def __init__(
         self,
@@ -193,10 +178,14 @@ class CronTrigger(Trigger):
         rule, zone = _rule_of(expression, seconds, id), find_zone(timezone)
         check_policy(gap, repeat)
         is_hashed = rule.fields.is_hashed
-        placed = Unbound(expression) if is_hashed and id is None else Placed(rule, zone, gap, repeat, rule.fields.wild)
+        placed = (
+            Unbound(_unbound(expression))
+            if is_hashed and id is None
+            else Placed(rule, zone, gap, repeat, rule.fields.wild)
+        )
         settle(self, expression=expression, timezone=None if timezone is None else zone.name, seconds=seconds)
         settle(self, gap=gap, repeat=repeat, start=seconds_of(start), end=seconds_of(end), id=id if is_hashed else None)
-        settle(self, _instants=clipped(placed, start, end))
+        settle(self, instants=clipped(placed, start, end))
 
     @property
     def fields(self) -> CronFields:
@@ -228,8 +217,8 @@ def _rule_of(text: str, seconds: bool, schedule_id: str | None) -> CronRule:
     return cron_rule(text, bool(seconds), schedule_id if "H" in text or "h" in text else None)
 
 
-def _unbound(text: str) -> TriggerError:
-    return TriggerError(f"cron expression {show(text)}: H stands for a value hashed from the schedule's id; pass id=…")
+def _unbound(text: str) -> str:
+    return f"cron expression {show(text)}: H stands for a value hashed from the schedule's id; pass id=…"
 
 
 def _minutes_of_day(fields: CronFields) -> int:

@@ -38,11 +38,11 @@ class DateTrigger(Trigger):
     trigger_type: ClassVar[TriggerType] = TriggerType.DATETIME
 
     at: float
-    _instants: Instants = field(repr=False, compare=False)
+    instants: Instants = field(repr=False, compare=False)
 
     def __init__(self, at: Instant) -> None:
         ms = ms_at_or_after(at, "at")
-        settle(self, at=ms / 1000, _instants=Single(ms))
+        settle(self, at=ms / 1000, instants=Single(ms))
 
     def describe(self) -> str:
         return f"once at {iso(ms_at_or_after(self.at, 'at'))}"

@@ -65,7 +65,7 @@ class IntervalTrigger(Trigger):
     jitter: float
     start: float | None
     end: float | None
-    _instants: Instants = field(repr=False, compare=False)
+    instants: Instants = field(repr=False, compare=False)
 
     def __init__(
         self, seconds: Duration, jitter: Duration = 0, start: Instant | None = None, end: Instant | None = None
@@ -74,7 +74,7 @@ class IntervalTrigger(Trigger):
         anchor = 0 if start is None else whole_ms_of(start, "start")
         settle(self, seconds=period / 1000, jitter=whole_ms_in(jitter, "jitter") / 1000)
         settle(self, start=seconds_of(start), end=seconds_of(end))
-        settle(self, _instants=clipped(Clipped(Grid(anchor, period), FIRST_MS, END_MS), start, end))
+        settle(self, instants=clipped(Clipped(Grid(anchor, period), FIRST_MS, END_MS), start, end))
 
     def describe(self) -> str:
         return f"every {self.seconds:.15g} s"

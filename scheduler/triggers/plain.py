@@ -9,15 +9,19 @@ version or a type that it does not know: half a trigger would fire at wrong time
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 from scheduler.triggers.base import Trigger, show
+from scheduler.triggers.calendarinterval import CalendarIntervalTrigger
+from scheduler.triggers.calendars import BusinessDayTrigger, Calendar
+from scheduler.triggers.compound import CompoundLogic, CompoundTrigger
 from scheduler.triggers.cron import CronTrigger
 from scheduler.triggers.date import DateTrigger
 from scheduler.triggers.interval import IntervalTrigger
-from shared.errors import TriggerError
+from scheduler.triggers.rrule import RRuleTrigger
+from shared.errors import ConfigurationError, TriggerError
 
 VERSION = 1
 
@@ -33,30 +37,37 @@ class Format:
     left_out: Data = field(default_factory=dict)
 
     def write(self, trigger: Trigger) -> Data:
-        names = [
-            each.name for each in dataclasses.fields(cast("CronTrigger", trigger)) if not each.name.startswith("_")
-        ]
-        given = {name: getattr(trigger, name) for name in names}
+        given = {name: getattr(trigger, name) for name in parameters_of(trigger)}
         return {
-            name: round(value * 1000) if name in self.in_seconds else value
+            name: round(value * 1000) if name in self.in_seconds else _plain(value)
             for name, value in given.items()
             if value is not None and value != self.left_out.get(name)
         }
 
-    def read(self, data: Data) -> Trigger:
+    def read(self, data: Mapping[str, object]) -> Trigger:
         return self.kind(**{name: self._value(name, stored) for name, stored in data.items()})
 
     def _value(self, name: str, stored: object) -> object:
-        return cast("int", stored) / 1000 if name in self.in_seconds else stored
+        return cast("int", stored) / 1000 if name in self.in_seconds else _READERS.get(name, _as_is)(stored)
 
 
 _BOUNDS = frozenset({"start", "end"})
+_WALL: Data = {"gap": "next", "repeat": "first"}
 
 _FORMATS = {
-    "cron": Format(CronTrigger, _BOUNDS, {"seconds": False, "gap": "next", "repeat": "first"}),
+    "cron": Format(CronTrigger, _BOUNDS, _WALL | {"seconds": False}),
     "interval": Format(IntervalTrigger, _BOUNDS | {"seconds", "jitter"}, {"jitter": 0.0}),
     "date": Format(DateTrigger, frozenset({"at"})),
+    "compound": Format(CompoundTrigger, _BOUNDS),
+    "calendar_interval": Format(CalendarIntervalTrigger, _BOUNDS, _WALL | {"short_month": "last"}),
+    "rrule": Format(RRuleTrigger, _BOUNDS, _WALL),
+    "business_day": Format(BusinessDayTrigger, _BOUNDS),
 }
+
+
+def parameters_of(declaration: object) -> list[str]:
+    """The names of what a trigger or a calendar was declared with."""
+    return [each.name for each in dataclasses.fields(cast("CronTrigger", declaration)) if each.compare]
 
 
 def to_data(trigger: Trigger) -> Data:
@@ -78,5 +89,46 @@ def from_data(data: Mapping[str, object]) -> Trigger:
         raise TriggerError(f"stored trigger of type {show(kind)}: known are {', '.join(_FORMATS)}")
     try:
         return _FORMATS[kind].read({name: value for name, value in data.items() if name not in {"v", "type"}})
-    except (TypeError, AttributeError) as error:
+    except ConfigurationError:
+        raise
+    except (TypeError, AttributeError, ValueError) as error:
         raise TriggerError(f"stored trigger {show(data)} does not fit its type: {error}") from None
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Trigger):
+        return to_data(value)
+    if isinstance(value, Calendar):
+        return {name: _plain(getattr(value, name)) for name in parameters_of(value)}
+    if isinstance(value, CompoundLogic):
+        return value.value
+    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+
+
+def _as_is(stored: object) -> object:
+    return stored
+
+
+def _read_logic(stored: object) -> object:
+    return CompoundLogic(stored)
+
+
+def _read_triggers(stored: object) -> object:
+    return tuple(from_data(each) for each in cast("list[Data]", stored))
+
+
+def _read_trigger(stored: object) -> object:
+    return from_data(cast("Data", stored))
+
+
+def _read_calendar(stored: object) -> object:
+    return Calendar(**cast("dict[str, Any]", stored))
+
+
+# Parameters that are not plain themselves, by name: no two classes use one name for different things.
+_READERS: dict[str, Callable[[object], object]] = {
+    "logic": _read_logic,
+    "triggers": _read_triggers,
+    "trigger": _read_trigger,
+    "calendar": _read_calendar,
+}

@@ -31,7 +31,7 @@ END = END_MS // 1000
 
 _NEAR = 3 * 3600
 # Longer than any two offsets differ: a wall time never lies further than this from the instant of the same number.
-_REACH = 2 * DAY
+REACH = 2 * DAY
 
 GAPS = ("next", "shift", "skip")
 REPEATS = ("first", "last", "both")
@@ -162,13 +162,13 @@ def _beyond(stretch: Stretch, second: int, wall: int | None) -> int:
     Near its end the next stretch must be looked at, for its clock may go back to times already passed. Otherwise all up
     to the neighbourhood of `wall` can be left out, however many changes lie between.
     """
-    if stretch.end - second <= _REACH:
+    if stretch.end - second <= REACH:
         return stretch.end
-    return max(stretch.end, END if wall is None else wall - stretch.offset - _REACH)
+    return max(stretch.end, END if wall is None else wall - stretch.offset - REACH)
 
 
 def _short_of(stretch: Stretch, second: int, wall: int | None) -> int:
     """As `_beyond`, for a search backwards."""
-    if second - stretch.start <= _REACH:
+    if second - stretch.start <= REACH:
         return stretch.start - 1
-    return min(stretch.start - 1, FIRST - 1 if wall is None else wall - stretch.offset + _REACH)
+    return min(stretch.start - 1, FIRST - 1 if wall is None else wall - stretch.offset + REACH)
