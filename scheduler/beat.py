@@ -45,7 +45,7 @@ class Observer(Protocol):
 
 @dataclass(slots=True)
 class BackOff:
-    """Growing waits: 0.1 s doubled up to `cap`, each cut by up to a half at random so that beats don't march in step."""
+    """Growing waits: 0.1 s doubled up to `cap`, each cut by up to a half at random, lest beats march in step."""
 
     cap: float = 5.0
     _tries: int = 0

@@ -54,7 +54,7 @@ class SchedulerManager:
         version: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._flags = {"url": url, "namespace": namespace, "version": version}
+        self.given = {"url": url, "namespace": namespace, "version": version}
         self._clock = clock or SystemClock()
         self._declared: dict[str, ScheduledJob] = {}
         self._admin: Admin | None = None
@@ -104,9 +104,9 @@ class SchedulerManager:
         self._change(schedule_id, JobStatus.CANCELLED, lambda admin: admin.remove(schedule_id, note))
         self._declared.pop(schedule_id, None)
 
-    def settings(self) -> Settings:
-        """The settings in force, with what this manager was given."""
-        return load(self._flags)
+    def settings(self, flags: Mapping[str, str | None] | None = None) -> Settings:
+        """The settings in force: flags beat what this manager was given, and that beats environment and files."""
+        return load({**self.given, **{name: value for name, value in (flags or {}).items() if value is not None}})
 
     def now(self) -> float:
         """The manager's clock, epoch seconds."""

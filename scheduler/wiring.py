@@ -160,7 +160,7 @@ class RunningBeat:
 
 
 def store_declarations(settings: Settings, manager: SchedulerManager, client: Client, clock: Clock) -> None:
-    """Make Redis hold what the app declares, unless a newer app's set is stored or the change looks like an accident."""
+    """Make Redis hold what the app declares, unless a newer app did already or the change looks like an accident."""
     declared = [job.schedule for job in manager.list()]
     admin, reader = Admin(client, settings.keys, clock, actor()), Reader(client, settings.keys)
     stored_version = reader.app_version()

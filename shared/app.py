@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from shared.errors import ConfigurationError
+from shared.installation import check_folder
 
 
 def load_app(spec: str | None, folder: Path | None = None) -> object:
@@ -25,7 +26,9 @@ def load_app(spec: str | None, folder: Path | None = None) -> object:
     module_name, _, attribute = spec.partition(":")
     if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
         raise ConfigurationError(f"app {spec!r}: expected module:attribute, such as myapp.jobs:scheduler")
-    module = _import(module_name, Path.cwd() if folder is None else folder)
+    folder = Path.cwd() if folder is None else folder
+    check_folder(folder)
+    module = _import(module_name, folder)
     return _attribute(module, attribute or "scheduler", spec)
 
 

@@ -20,10 +20,13 @@ START_SECONDS = 10.0
 
 
 class OwnServer:
-    """One server process that keeps its data in `folder`. `port` 0 means: on a unix socket alone."""
+    """One server process that keeps its data and its log in `folder`. `port` 0 means: on a unix socket alone."""
 
-    def __init__(self, folder: Path, *, port: int = 0, options: tuple[str, ...] = ()) -> None:
-        self.socket = folder / "redis.sock"
+    def __init__(
+        self, folder: Path, *, port: int = 0, socket: Path | None = None, options: tuple[str, ...] = ()
+    ) -> None:
+        """`socket` is where its unix socket lies, for a `folder` whose path is longer than a socket's may be (108)."""
+        self.socket = socket or folder / "redis.sock"
         self.url = f"redis://127.0.0.1:{port}/0" if port else f"unix://{self.socket}"
         self._folder = folder
         self._arguments = [

@@ -1,0 +1,112 @@
+"""The command `rqbeat`: a table of commands, each loaded when it is called, so that a light one starts quickly.
+
+A command is thin: it reads its arguments, calls one thing, prints. Errors become one line on stderr and an exit code
+here and nowhere else:
+
+    0 done · 1 failed · 2 usage, settings · 3 no such schedule, job, queue · 4 already there · 5 unhealthy
+    69 Redis cannot be reached · 130 interrupted
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from shared import installation
+from shared.errors import (
+    AlreadyExistsError,
+    ConfigurationError,
+    NotFoundError,
+    RqbeatError,
+    StoreRefusedError,
+    StoreUnavailableError,
+)
+
+COMMANDS = {
+    "dev": ("scheduler.cli.dev:dev", "Everything in one terminal: server, beat, workers, live view."),
+    "run": ("scheduler.cli.run:run", "Run the beat: decide fires and enqueue their jobs."),
+    "worker": ("worker.cli:command", "Run workers: take jobs from queues and run them."),
+    "check": ("scheduler.cli.check:check", "Load an app and report everything that is wrong with it."),
+    "list": ("scheduler.cli.listing:listing", "Schedules, with their next and last fires."),
+    "show": ("scheduler.cli.listing:show", "One schedule: policies, next fires, latest decisions."),
+    "next": ("scheduler.cli.preview:preview", "Preview fires of a schedule or of an expression."),
+    "history": ("scheduler.cli.listing:history", "The ledger: what was decided, newest first."),
+    "queues": ("scheduler.cli.queues:queues", "Queues in numbers; --watch keeps them on the screen."),
+    "fire": ("scheduler.cli.control:fire", "Enqueue one job of a schedule now."),
+    "pause": ("scheduler.cli.control:pause", "Stop the fires of schedules until they are resumed."),
+    "resume": ("scheduler.cli.control:resume", "Let paused schedules fire again."),
+    "remove": ("scheduler.cli.control:remove", "Forget schedules."),
+    "health": ("scheduler.cli.health:health", "Whether this host's beat, worker or Redis is well."),
+    "version": ("scheduler.cli.version:version", "The version of rqbeat."),
+}
+ALIASES = {
+    "schedule:run": "run",
+    "schedule:list": "list",
+    "schedule:pause": "pause",
+    "schedule:resume": "resume",
+}
+EXIT_CODES: Sequence[tuple[type[RqbeatError], int]] = (
+    (ConfigurationError, 2),
+    (StoreRefusedError, 2),
+    (NotFoundError, 3),
+    (AlreadyExistsError, 4),
+    (StoreUnavailableError, 69),
+    (RqbeatError, 1),
+)
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command's module when the command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        place = COMMANDS.get(ALIASES.get(cmd_name, cmd_name))
+        if place is None:
+            return None
+        module, _, attribute = place[0].partition(":")
+        found: click.Command = getattr(importlib.import_module(module), attribute)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def rqbeat() -> None:
+    """A scheduler that feeds a distributed job queue: every fire decided exactly once, run by RQ workers."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(_code_of(sys.argv[1:] if arguments is None else arguments))
+
+
+def _code_of(arguments: Sequence[str]) -> int:
+    try:
+        installation.check()
+        code = rqbeat.main(list(arguments), prog_name="rqbeat", standalone_mode=False)
+    except RqbeatError as error:
+        return _say(str(error), next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has gone: say nothing more
+        return 0
+    return code if isinstance(code, int) else 0
+
+
+def _say(message: str, code: int) -> int:
+    click.echo(f"rqbeat: {message}", err=True)
+    return code

@@ -1,0 +1,34 @@
+"""`rqbeat check`: everything that is wrong with an app, at once, without Redis."""
+
+from __future__ import annotations
+
+import click
+
+from scheduler import catalog
+from scheduler.cli.common import as_json, print_json, settings
+
+
+@click.command()
+@click.argument("app", required=False)
+@as_json
+@click.pass_context
+def check(ctx: click.Context, app: str | None, *, as_json: bool) -> None:
+    """Load APP and validate every schedule and job. Exit 1 if anything is wrong. Needs no Redis."""
+    found = catalog.check(settings(app=app).app)
+    if as_json:
+        print_json(_document(found))
+    else:
+        _print(found)
+    ctx.exit(1 if found.problems else 0)
+
+
+def _document(found: catalog.Checked) -> dict[str, object]:
+    errors = [{"where": problem.where, "message": problem.message} for problem in found.problems]
+    return {"ok": not errors, "schedules": found.schedules, "jobs": found.jobs, "errors": errors}
+
+
+def _print(found: catalog.Checked) -> None:
+    for problem in found.problems:
+        click.echo(f"{problem.where}: {problem.message}", err=True)
+    verdict = f"{len(found.problems)} errors" if found.problems else "ok"
+    click.echo(f"{verdict}: {found.schedules} schedules, {found.jobs} jobs")
