@@ -180,6 +180,10 @@ class Keys:
     def rq_queue(self, queue: str) -> str:
         return f"{self.rq_queue_prefix}{queue}"
 
+    def rq_cleaning(self, queue: str) -> str:
+        """string with a TTL: a worker is looking after this queue."""
+        return f"{self.rq}:clean_registries:{queue}"
+
     def rq_taken(self, queue: str) -> str:
         """list: ids popped by a worker that has not begun to run them."""
         return f"{self.rq_queue(queue)}:intermediate"

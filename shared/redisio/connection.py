@@ -15,7 +15,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry as ClientRetry
 
-from shared.errors import ConfigurationError, StoreRefusedError, StoreUnavailableError
+from shared.errors import ConfigurationError, StoreError, StoreRefusedError, StoreUnavailableError
 from shared.settings import redact
 
 Client = redis.Redis
@@ -53,6 +53,8 @@ def store_errors() -> Iterator[None]:
     """Within the block, errors of Redis become StoreUnavailableError or StoreRefusedError, in one clear line."""
     try:
         yield
+    except StoreError:  # told already, by a block within this one
+        raise
     except redis.exceptions.AuthenticationError as error:
         raise StoreRefusedError(f"Redis refuses the user name or password: {error}") from error
     except redis.exceptions.AuthorizationError as error:

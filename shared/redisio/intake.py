@@ -18,6 +18,7 @@ from typing import Literal, cast
 import redis
 
 from shared.clock import Clock, SystemClock
+from shared.errors import StoreUnavailableError
 from shared.keys import Keys
 from shared.options import DAY
 from shared.redisio.connection import store_errors
@@ -27,6 +28,7 @@ from shared.redisio.scripts import Script, pack
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 1024 * 1024
 MAX_PUT_BACKS = 20
+MAINTENANCE_TURN = 15
 KEEP_REFUSED = 7 * DAY
 
 _JOB_ID = re.compile(rb"[A-Za-z0-9_-]{1,500}")
@@ -128,6 +130,26 @@ class Intake:
         registry = self._keys.rq_registry("wip", self._queue)
         with store_errors():
             return cast("list[bytes]", self._client.zrangebyscore(registry, "-inf", now, start=0, num=most))
+
+    def record(self, job_id: str) -> dict[bytes, bytes]:
+        """A job's hash; empty when there is none, or something else in its place."""
+        try:
+            with store_errors():
+                return cast("dict[bytes, bytes]", self._client.hgetall(self._keys.rq_job(job_id)))
+        except StoreUnavailableError as error:
+            if "WRONGTYPE" in str(error):
+                return {}
+            raise
+
+    def begin_maintenance(self) -> bool:
+        """Whether this worker is to look after the queue now; a dead one's turn ends by itself."""
+        with store_errors():
+            return bool(self._client.set(self._keys.rq_cleaning(self._queue), 1, nx=True, ex=MAINTENANCE_TURN))
+
+    def end_maintenance(self) -> None:
+        """Let the next one have its turn."""
+        with store_errors():
+            self._client.delete(self._keys.rq_cleaning(self._queue))
 
     def forget_abandoned(self, member: bytes) -> None:
         """Take a run off the registry of running jobs."""

@@ -74,7 +74,7 @@ class Runs:
 
     def leave_once(self, job_id: str, mark: str, claim: str, memory_seconds: int, *, done: bool) -> None:
         """Mark it done, or release the claim. Tried a second time when Redis does not answer the first."""
-        arguments = [claim, memory_seconds * 1000, "done" if done else "released"]
+        arguments: list[str | int] = [claim, memory_seconds * 1000, "done" if done else "released"]
         try:
             self._leave([self._keys.once(job_id, mark)], arguments)
         except StoreUnavailableError:

@@ -1,0 +1,89 @@
+"""RQ's `Worker` as others see it: heartbeats, leases, maintenance, and an orderly goodbye.
+
+RQ's figures let a dead worker's job pass for running for 810 s. Here a lease lasts 30 s and is renewed every 5 s, and
+maintenance runs every 10 s, idle or not: a job whose worker died is taken up again within a minute.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from rq.executions import Execution
+from rq.job import Job as RqJob
+from rq.utils import now as rq_now
+from rq.worker import WorkerStatus
+
+from shared.clock import Clock
+from shared.errors import StoreError
+from shared.redisio.connection import store_errors
+from worker.chores import Chores, Rhythm
+from worker.guard.recovery import Recovery
+from worker.guard.run import RunGuard
+
+BEAT_SECONDS = 5.0
+LEASE_SECONDS = 30
+MAINTENANCE_SECONDS = 10
+REPLY_SECONDS = 5  # the longest command blocks for one
+
+log = logging.getLogger("rqbeat.worker")
+
+
+class BeatGuard(RunGuard):
+    """What is due in between, at every turn of the loop and every look at the running job."""
+
+    chores: Chores
+    recovery: Recovery
+    clock: Clock
+    _beat: Rhythm | None = None
+
+    @property
+    def connection_timeout(self) -> int:
+        """RQ sets this as the time-out of its connection; 415 s by default, so that a dead network hangs it so long."""
+        return REPLY_SECONDS
+
+    def look_around(self, state: str) -> None:
+        """Do what is due. Raises StoreError."""
+        with store_errors():
+            if state == WorkerStatus.IDLE and self._is_beat_due():
+                self.heartbeat()
+            if self.should_run_maintenance_tasks:
+                self.run_maintenance_tasks()
+            self.chores.turn(state)
+
+    def run_maintenance_tasks(self) -> None:
+        """RQ's would also look after dependencies, rate limits and groups, which are not in use here."""
+        self.last_cleaned_at = rq_now()  # type: ignore[assignment] # RQ annotates its first value alone
+        self.recovery()
+
+    def get_heartbeat_ttl(self, job: RqJob, working_time: float = 0.0) -> int:  # noqa: ARG002 - RQ's signature
+        """RQ's lease of a run is 90 s: so long a dead worker's job passes for running."""
+        return LEASE_SECONDS
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        super().heartbeat(min(timeout or LEASE_SECONDS, LEASE_SECONDS), pipeline)
+
+    def maintain_heartbeats(self, job: RqJob, execution: Execution) -> None:
+        """Called by RQ every other second while a job runs. Redis being gone is no reason to give the job up."""
+        try:
+            with store_errors():
+                if self._is_beat_due():
+                    super().maintain_heartbeats(job, execution)
+            self.look_around(WorkerStatus.BUSY)
+        except StoreError as error:
+            log.warning("job %s runs on: %s", job.id, error)
+
+    def teardown(self) -> None:
+        """RQ's raises when Redis is gone, and leaves its listening thread behind."""
+        for step in (self.unsubscribe, self.register_death):
+            try:
+                with store_errors():
+                    step()  # type: ignore[no-untyped-call]
+            except StoreError as error:
+                log.debug("no orderly goodbye: %s", error)
+        self.chores.leave()
+
+    def _is_beat_due(self) -> bool:
+        if self._beat is None:
+            self._beat = Rhythm(self.clock, BEAT_SECONDS)
+        return self._beat.is_due()

@@ -1,0 +1,199 @@
+"""Worker processes: what is set up before RQ is imported, one process for one queue, and when it ends with 0.
+
+One queue per process: RQ pops from several by BLPOP, and a kill between pop and registration loses the job. With one it
+moves the id to a list of its own.
+
+    warm stop, drained burst, max jobs reached       0
+    second signal                                    1
+    RQ's loop ended in a way that nobody asked for   1: whoever started it restarts it
+    Redis gone                                       no end: waits, and goes on when it is back
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from shared import registry
+from shared.app import load_app
+from shared.clock import Clock, SystemClock
+from shared.errors import ConfigurationError, RqbeatError, StoreError, StoreRefusedError
+from shared.job import job_options
+from shared.options import check_queue
+from shared.redisio.connection import check_server, connect, store_errors
+from shared.redisio.dispatch import Promoter
+from shared.redisio.intake import Intake
+from shared.redisio.presence import Presence
+from shared.redisio.runs import Runs
+from shared.settings import Settings
+from worker.chores import Chores
+from worker.supervisor import Supervisor
+
+if TYPE_CHECKING:
+    from worker.guard import GuardedWorker
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 5.0
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+log = logging.getLogger("rqbeat.worker")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What a worker command was asked to do. `processes` and `max_jobs` count for each queue and each process."""
+
+    settings: Settings
+    queues: Sequence[str] = ()
+    processes: int = 1
+    burst: bool = False
+    max_jobs: int | None = None
+
+
+def serve(order: Order, clock: Clock | None = None) -> int:
+    """Load the app and work until the end; returns the exit code. Blocks.
+
+    Raises ConfigurationError for a wrong app, queue or prefix, StoreRefusedError when Redis refuses at the start.
+    """
+    clock = clock or SystemClock()
+    _set_up_logging()
+    _set_prefix(order.settings.keys.rq)
+    load_app(order.settings.app)
+    slots = [queue for queue in _queues(order) for _ in range(order.processes)]
+    if len(slots) == 1:
+        return _Process(order, slots[0], clock).run()
+    return Supervisor(slots, lambda queue: _as_child(order, queue, clock), clock).run()
+
+
+def _as_child(order: Order, queue: str, clock: Clock) -> int:
+    """One process among several: an error of settings is told here, in one line, and ends them all."""
+    try:
+        return _Process(order, queue, clock).run()
+    except (ConfigurationError, StoreRefusedError) as error:
+        log.error("%s", error)  # noqa: TRY400 - one line, no traceback
+        return 2
+
+
+def _queues(order: Order) -> list[str]:
+    named = order.queues or {"default", *(job_options(job).queue for job in registry.jobs.all().values())}
+    return sorted({check_queue(name) for name in named})
+
+
+def _set_prefix(prefix: str) -> None:
+    """RQ reads its prefix once, when it is imported."""
+    os.environ["RQ_KEY_PREFIX"] = prefix
+    if "rq" not in sys.modules:
+        return
+    from rq.defaults import RQ_KEY_PREFIX  # noqa: PLC0415 - must not be imported before the line above
+
+    if prefix != RQ_KEY_PREFIX:
+        raise ConfigurationError(
+            f"rq was imported with the key prefix {RQ_KEY_PREFIX!r}, and the namespace asks for {prefix!r}: "
+            f"set RQ_KEY_PREFIX={prefix} before anything imports rq"
+        )
+
+
+def _set_up_logging() -> None:
+    """To stderr, unless the app has its own. RQ gives its loggers handlers on stdout when nobody else has any."""
+    if not logging.getLogger().handlers:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+
+
+class _StoppedError(BaseException):
+    """A signal came while no job was at stake."""
+
+
+def _stop_at_once(_signum: int, _frame: FrameType | None) -> None:
+    raise _StoppedError
+
+
+class _Process:
+    """This process, for one queue."""
+
+    def __init__(self, order: Order, queue: str, clock: Clock) -> None:
+        self._order = order
+        self._queue = queue
+        self._clock = clock
+        self._done = 0
+        self._was_up = False
+
+    def run(self) -> int:
+        try:
+            while (code := self._round()) is None:
+                pass
+        except _StoppedError:
+            return 0
+        return code
+
+    def _round(self) -> int | None:
+        """From a Redis that answers to the end of one worker; None when there is to be another."""
+        for sig in STOP_SIGNALS:
+            signal.signal(sig, _stop_at_once)
+        self._wait_for_redis()
+        try:
+            with store_errors():
+                worker = self._build()
+                worker.work(burst=self._order.burst, max_jobs=self._jobs_left(), logging_level="WARNING")
+        except StoreError as error:
+            self._pause(error)
+            return None
+        self._done += worker.done
+        if worker.is_stopping or worker.drained or self._jobs_left() == 0:
+            return 0
+        if worker.broken is None:
+            return 1
+        self._pause(worker.broken)
+        return None
+
+    def _pause(self, error: RqbeatError) -> None:
+        log.warning("the worker of %s pauses: %s", self._queue, error)
+        self._clock.sleep(FIRST_WAIT)
+
+    def _jobs_left(self) -> int | None:
+        return None if self._order.max_jobs is None else self._order.max_jobs - self._done
+
+    def _wait_for_redis(self) -> None:
+        """Blocks until Redis can be worked with. Refusals at the start are raised, later ones waited out."""
+        told, pause = "", FIRST_WAIT
+        while (problem := self._problem()) is not None:
+            if str(problem) != told:
+                log.warning("waiting for Redis at %s: %s", self._order.settings.shown_url, problem)
+                told = str(problem)
+            self._clock.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_WAIT)
+        self._was_up = True
+
+    def _problem(self) -> StoreError | None:
+        try:
+            with connect(self._order.settings.url, name="rqbeat-worker") as client:
+                for warning in check_server(client) if not self._was_up else ():
+                    log.warning("%s", warning)
+                check_server(client)
+        except StoreRefusedError as error:
+            if not self._was_up:
+                raise
+            return error
+        except StoreError as error:
+            return error
+        return None
+
+    def _build(self) -> GuardedWorker:
+        from worker.guard import GuardedWorker  # noqa: PLC0415 - imports rq, which reads its prefix then
+
+        settings, keys = self._order.settings, self._order.settings.keys
+        ours = connect(settings.url, name="rqbeat-worker")
+        rqs = connect(settings.url, name="rqbeat-worker-rq")
+        return GuardedWorker(
+            self._queue,
+            connection=rqs,
+            intake=Intake(rqs, keys, self._queue),
+            runs=Runs(ours, keys),
+            chores=Chores(Promoter(ours, keys), Presence(ours, keys, "worker"), self._queue, self._clock),
+            clock=self._clock,
+        )

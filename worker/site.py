@@ -1,0 +1,43 @@
+"""Where a run takes place: what the guard knows of the job at hand and `run` can't read from its payload.
+
+A context variable carries it, so that the one callable that RQ calls keeps its two arguments, and middleware finds the
+store that the run uses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shared.redisio.runs import Runs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """One run: the job's id, the store, and how many seconds its marks and checkpoints must outlive its start."""
+
+    job_id: str
+    runs: Runs
+    memory_seconds: int
+
+
+_current: ContextVar[Site | None] = ContextVar("rqbeat_site", default=None)
+
+
+def current_site() -> Site | None:
+    """The run that this code is part of, None outside of a worker."""
+    return _current.get()
+
+
+@contextmanager
+def taking_place_at(site: Site) -> Iterator[None]:
+    """Within the block, `site` is the current one."""
+    token = _current.set(site)
+    try:
+        yield
+    finally:
+        _current.reset(token)
