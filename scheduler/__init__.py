@@ -1,14 +1,31 @@
 """When: triggers, schedules, the planner, and the beat that makes plans true.
 
 Rule of this package: what decides is pure (triggers, schedule, planner, reconcile), what acts is the shell around it
-(beat, leader, store, admin), and `wiring` alone joins the two. It never imports `worker`. Nothing happens at import.
+(beat, leader, store, admin), and `wiring` alone joins the two. It never imports `worker`. Nothing happens at import:
+a public name is loaded when it is first used, so that a command that needs one trigger loads no more.
 """
 
-from scheduler.manager import SchedulerManager
-from scheduler.scheduled_job import JobStatus, ScheduledJob
-from scheduler.triggers import CronParser, CronTrigger, DateTrigger, IntervalTrigger, TriggerType
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from scheduler.manager import SchedulerManager
+    from scheduler.scheduled_job import JobStatus, ScheduledJob
+    from scheduler.triggers import (
+        CompoundLogic,
+        CompoundTrigger,
+        CronParser,
+        CronTrigger,
+        DateTrigger,
+        IntervalTrigger,
+        TriggerType,
+    )
 
 __all__ = [
+    "CompoundLogic",
+    "CompoundTrigger",
     "CronParser",
     "CronTrigger",
     "DateTrigger",
@@ -18,3 +35,15 @@ __all__ = [
     "SchedulerManager",
     "TriggerType",
 ]
+
+_HOMES = {
+    "SchedulerManager": "scheduler.manager",
+    "JobStatus": "scheduler.scheduled_job",
+    "ScheduledJob": "scheduler.scheduled_job",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'scheduler' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES.get(name, "scheduler.triggers")), name)

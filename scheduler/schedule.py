@@ -116,7 +116,7 @@ def build(job: type[Job], trigger: Trigger, options: Mapping[str, Any], owner: O
     if not isinstance(trigger, Trigger):
         raise ConfigurationError(f"trigger: expected a trigger such as CronTrigger('0 9 * * *'), got {trigger!r:.80}")
     call = _call(job, options)
-    schedule_id = check_schedule_id(options.get("id") or _default_id(job, trigger, call))
+    schedule_id = check_schedule_id(options["id"] if "id" in options else _default_id(job, trigger, call))
     return Schedule(
         id=schedule_id,
         name=str(options.get("name") or job.__name__),
@@ -217,7 +217,6 @@ def _job_options(job: type[Job], options: Mapping[str, Any]) -> JobOptions:
 
 
 def _policy(job: type[Job], trigger: Trigger, options: Mapping[str, Any]) -> Policy:
-    overlap = _overlap(options)
     expires_in = options.get("expires_in", job.expires_in)
     default_jitter = trigger.jitter if isinstance(trigger, IntervalTrigger) else 0
     return Policy(
@@ -225,8 +224,8 @@ def _policy(job: type[Job], trigger: Trigger, options: Mapping[str, Any]) -> Pol
         misfire_grace=duration_ms(options.get("misfire_grace", 30), "misfire_grace"),
         catchup_window=duration_ms(options.get("catchup_window", 3600), "catchup_window"),
         catchup_limit=_whole(options, "catchup_limit", 100, 1, 10_000),
-        overlap=overlap,
-        instances=_whole(options, "max_instances", 0 if overlap == "allow" else 1, 0, 100_000),
+        overlap=_overlap(options),
+        instances=_whole(options, "max_instances", 0 if options.get("overlap") == "allow" else 1, 0, 100_000),
         on_resume=_one_of(options, "on_resume", OnResume, "discard"),
         expires_in=None if expires_in is None else duration_ms(expires_in, "expires_in"),
         limit=_whole(options, "limit", 0, 0, 2**53),

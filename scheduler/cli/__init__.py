@@ -9,6 +9,7 @@ here and nowhere else:
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
@@ -72,6 +73,14 @@ class LazyGroup(click.Group):
         module, _, attribute = place[0].partition(":")
         found: click.Command = getattr(importlib.import_module(module), attribute)
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in {*COMMANDS, *ALIASES}:
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            raise ConfigurationError(f"no command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

@@ -1,0 +1,38 @@
+"""Declared against stored."""
+
+from __future__ import annotations
+
+from scheduler.reconcile import Stored, diff, is_older
+
+
+def stored(owner: str = "app", **definitions: bytes) -> dict[str, Stored]:
+    return {name: Stored(owner=owner, definition=value) for name, value in definitions.items()}
+
+
+def test_a_diff_names_what_has_to_happen_to_each() -> None:
+    found = diff({"new": b"1", "changed": b"2", "same": b"1"}, stored(changed=b"1", same=b"1", old=b"1"))
+    assert (found.add, found.change, found.remove, found.same) == (("new",), ("changed",), ("old",), ("same",))
+
+
+def test_what_was_made_at_run_time_stays() -> None:
+    assert diff({}, stored("runtime", kept=b"1")).is_empty
+
+
+def test_an_empty_set_is_refused() -> None:
+    assert diff({}, stored(a=b"1")).refusal()
+
+
+def test_a_sharply_smaller_set_is_refused() -> None:
+    assert diff({"a0": b"1"}, stored(**{f"a{i}": b"1" for i in range(10)})).refusal()
+
+
+def test_one_removed_of_few_is_a_wish() -> None:
+    assert diff({"a": b"1"}, stored(a=b"1", b=b"1")).refusal() is None
+
+
+def test_an_older_version_is_told_from_a_newer_one() -> None:
+    assert is_older("1.9", "1.10")
+    assert not is_older("1.10", "1.9")
+    assert not is_older(None, "1.0")
+    assert not is_older("1.0", None)
+    assert is_older("2026-11-01", "2026-11-29")

@@ -1,0 +1,103 @@
+"""What dispatching sends, without sending it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from shared import Job, registry
+from shared.errors import AlreadyExistsError, ConfigurationError, PayloadError
+from shared.outbox import Receipt, Request, using_outbox
+
+
+class Greet(Job):
+    name = "job-greet"
+    queue = "greetings"
+    expires_in = 60
+
+    def handle(self, who: str, times: int = 1) -> str:
+        return who * times
+
+
+class Recorder:
+    """An outbox that keeps what it is handed."""
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+
+    def send(self, requests: Sequence[Request]) -> list[Receipt]:
+        self.requests += requests
+        return [Receipt(request.job_id, True) for request in requests]
+
+    def status(self, job_id: str) -> str | None:
+        return "queued"
+
+    def result(self, job_id: str, timeout: float) -> Any:
+        return None
+
+
+@pytest.fixture
+def sent() -> Iterator[Recorder]:
+    recorder = Recorder()
+    with using_outbox(recorder):
+        yield recorder
+
+
+def test_a_dispatch_carries_arguments_and_the_classs_options(sent: Recorder) -> None:
+    handle = Greet.dispatch("you", times=2)
+    (request,) = sent.requests
+    assert (handle.id, handle.created, handle.status()) == (request.job_id, True, "queued")
+    assert (request.call.args, request.call.kwargs) == (("you",), {"times": 2})
+    assert (request.options.queue, request.expires_in_ms) == ("greetings", 60_000)
+
+
+def test_options_override_for_one_call(sent: Recorder) -> None:
+    Greet.options(queue="urgent", delay=1.5, dedupe_key="k", at_front=True, timeout=9).dispatch("you")
+    (request,) = sent.requests
+    assert (request.options.queue, request.options.at_front, request.options.timeout) == ("urgent", True, 9)
+    assert (request.delay_ms, request.dedupe_key) == (1500, "k")
+
+
+def test_many_go_in_one_call(sent: Recorder) -> None:
+    handles = Greet.dispatch_many([((f"n{i}",), {}) for i in range(1000)])
+    assert len(handles) == len(sent.requests) == 1000
+    assert Greet.dispatch_many([]) == []
+
+
+def test_a_handle_can_be_awaited_and_never_waits(sent: Recorder) -> None:
+    async def both() -> tuple[str, str]:
+        first = await Greet.dispatch("you")
+        second = await Greet.adispatch("you")
+        return first.id, second.id
+
+    assert asyncio.run(both()) == tuple(request.job_id for request in sent.requests)
+
+
+def test_wrong_arguments_fail_where_they_are_written(sent: Recorder) -> None:
+    for args, kwargs in (((), {}), (("a", 1, 2), {}), (("a",), {"tmes": 2})):
+        with pytest.raises(PayloadError, match=r"job-greet\.handle"):
+            Greet.dispatch(*args, **kwargs)
+    assert sent.requests == []
+
+
+def test_what_cannot_travel_is_refused_with_its_path(sent: Recorder) -> None:
+    with pytest.raises(PayloadError, match=r"args\[0\]"):
+        Greet.dispatch(object())
+
+
+@pytest.mark.parametrize("option", [{"queue": "a:b"}, {"timeout": 0}, {"delay": -1}, {"dedupe_key": ""}])
+def test_unknown_queue_option_and_the_like_are_one_error(option: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        Greet.options(**option)
+
+
+def test_two_classes_may_not_share_a_name() -> None:
+    with pytest.raises(AlreadyExistsError, match="job-greet"):
+
+        class Other(Job):
+            name = "job-greet"
+
+    assert registry.jobs.find("job-greet") is Greet

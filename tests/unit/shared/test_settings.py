@@ -1,0 +1,60 @@
+"""Flag beats environment beats file beats default, and unknown names are errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shared.errors import ConfigurationError
+from shared.settings import DEFAULT_URL, load, redact
+
+
+def test_the_default_is_redis_on_this_host(tmp_path: Path) -> None:
+    assert load(environ={}, folder=tmp_path).url == DEFAULT_URL
+
+
+def test_each_source_beats_the_next(tmp_path: Path) -> None:
+    (tmp_path / "rqbeat.toml").write_text('url = "redis://file"\nnamespace = "file"\napp = "file:app"\n')
+    environ = {
+        "RQBEAT_REDIS_URL": "redis://environment",
+        "RQBEAT_NAMESPACE": "environment",
+        "REDIS_URL": "redis://last",
+    }
+    found = load({"url": "redis://flag", "namespace": None}, environ, tmp_path)
+    assert (found.url, found.namespace, found.app) == ("redis://flag", "environment", "file:app")
+
+
+def test_redis_url_is_the_last_resort_of_the_environment(tmp_path: Path) -> None:
+    assert load(environ={"REDIS_URL": "redis://x"}, folder=tmp_path).url == "redis://x"
+
+
+def test_pyproject_has_a_table_for_us(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.rqbeat]\napp = "a:b"\n[tool.other]\nx = 1\n')
+    assert load(environ={}, folder=tmp_path).app == "a:b"
+
+
+def test_unknown_names_are_errors_with_a_hint(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="did you mean RQBEAT_REDIS_URL"):
+        load(environ={"RQBEAT_REDIS_ULR": "x"}, folder=tmp_path)
+    (tmp_path / "rqbeat.toml").write_text('namspace = "x"\n')
+    with pytest.raises(ConfigurationError, match="did you mean namespace"):
+        load(environ={}, folder=tmp_path)
+
+
+def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
+    (tmp_path / "rqbeat.toml").write_text("= broken")
+    with pytest.raises(ConfigurationError, match=r"rqbeat\.toml"):
+        load(environ={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis://:S3CRET@host:6379/0", "redis://:***@host:6379/0"),
+        ("rediss://user:p%40ss@host/1", "rediss://user:***@host/1"),
+        ("redis://host", "redis://host"),
+    ],
+)
+def test_passwords_are_never_shown(url: str, shown: str) -> None:
+    assert redact(url) == shown
