@@ -37,7 +37,7 @@ class GuardedJob(Job):
     """A job whose record was judged before RQ read it.
 
     `refusal` says why it must not run, None when it may; `call` and `fire` are its payload, None when that is what was
-    refused; `error` is what ended its run.
+    refused; `error` is what ended its run, `note` what is to be kept instead of it.
     """
 
     refusal: str | None = None
@@ -45,6 +45,7 @@ class GuardedJob(Job):
     call: Call | None = None
     fire: FireContext | None = None
     error: BaseException | None = None
+    note: str | None = None
 
     def restore(self, raw_data: Mapping[bytes, bytes]) -> None:
         """Never raises: RQ's own raises on the first junk field, which ends the worker or its maintenance."""

@@ -1,0 +1,117 @@
+"""Real worker processes on a real server, watched through Redis."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from shared.keys import Keys
+from shared.outbox import using_outbox
+from shared.redisio.dispatch import RedisOutbox
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+
+sys.path.insert(0, str(HERE / "app"))
+
+
+class Workers:
+    """Starts `python -m worker` and kills what is left at the end."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url = url
+        self.folder = folder
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *args: str, **environ: str) -> subprocess.Popen[bytes]:
+        env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("RQBEAT_", "RQ_", "REDIS_"))},
+            "PYTHONPATH": f"{ROOT}:{HERE / 'app'}",
+            "RQBEAT_REDIS_URL": self.url,
+            "RQBEAT_APP": "bench_jobs:scheduler",
+            "PYTHONUNBUFFERED": "1",
+            **environ,
+        }
+        command = [sys.executable, "-m", "worker", *args]
+        with (self.folder / f"worker-{len(self.started)}.log").open("wb") as log:
+            process = subprocess.Popen(
+                command, env=env, cwd=self.folder, stderr=log, stdout=log, start_new_session=True
+            )
+        self.started.append(process)
+        return process
+
+    def log(self, index: int = -1) -> str:
+        index = index % len(self.started)
+        return (self.folder / f"worker-{index}.log").read_text(errors="replace")
+
+    def end(self) -> None:
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def workers(redis_url: str, tmp_path: Path) -> Iterator[Workers]:
+    found = Workers(redis_url, tmp_path)
+    yield found
+    found.end()
+
+
+@pytest.fixture(autouse=True)
+def _outbox(client: redis.Redis, keys: Keys, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("RQBEAT_REDIS_URL", redis_url)
+    with using_outbox(RedisOutbox(client, keys)):
+        yield
+
+
+@pytest.fixture
+def eventually() -> Callable[..., Any]:
+    """Waits until a function returns something true, and returns it."""
+
+    def wait(probe: Callable[[], Any], seconds: float = 10.0) -> Any:
+        ends = time.monotonic() + seconds
+        while not (found := probe()):
+            if time.monotonic() > ends:
+                raise AssertionError(f"nothing true within {seconds} s, last: {found!r}")
+            time.sleep(0.02)
+        return found
+
+    return wait
+
+
+@pytest.fixture
+def status(client: redis.Redis, keys: Keys) -> Callable[[str], str | None]:
+    def read(job_id: str) -> str | None:
+        found = client.hget(keys.rq_job(job_id), "status")
+        return found.decode() if isinstance(found, bytes) else None
+
+    return read
+
+
+@pytest.fixture
+def reason(client: redis.Redis, keys: Keys) -> Callable[[str], str]:
+    """The last line of why a job failed."""
+
+    def read(job_id: str) -> str:
+        found = client.hget(keys.rq_job(job_id), "last_error")
+        return found.decode() if isinstance(found, bytes) else ""
+
+    return read
+
+
+@pytest.fixture
+def effects(client: redis.Redis) -> Callable[[str], list[str]]:
+    def read(name: str) -> list[str]:
+        return [value.decode() for value in client.lrange(f"effects:{name}", 0, -1)]
+
+    return read
