@@ -180,6 +180,9 @@ def _combine(left: Trigger, right: Trigger, logic: str) -> CompoundTrigger:
 
 def ms_at_or_before(at: Instant) -> int:
     """The latest whole ms that is not after `at`. Refuses nan, infinities and naive datetimes with `TriggerError`."""
+    if at.__class__ is float and at - at == 0:  # neither nan nor an infinity: the way that the scheduler takes
+        ms = round(at * 1000)
+        return ms if ms / 1000 <= at else ms - 1
     if isinstance(at, datetime):
         return _ms_of_datetime(at)
     if isinstance(at, int):

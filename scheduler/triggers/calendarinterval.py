@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from scheduler.triggers.base import Instant, Instants, Trigger, TriggerType, clipped, seconds_of, settle, show
 from scheduler.triggers.crondays import FIRST_DAY, LAST_DAY, date_of, day_number, length_of
-from scheduler.triggers.wall import DAY, Placed, check_policy
+from scheduler.triggers.wall import DAY, check_policy, place_rule
 from scheduler.triggers.zones import find_zone
 from shared.errors import TriggerError
 
@@ -142,7 +142,7 @@ class CalendarIntervalTrigger(Trigger):
         settle(self, timezone=None if timezone is None else zone.name, gap=gap, repeat=repeat)
         settle(self, start=seconds_of(start), end=seconds_of(end))
         rule = _grid(every, unit, first, wall_time, short_month)
-        settle(self, instants=clipped(Placed(rule, zone, gap, repeat, wild=False), start, end))
+        settle(self, instants=clipped(place_rule(rule, zone, gap, repeat, wild=False), start, end))
 
     def describe(self) -> str:
         count = f"every {self.unit}" if self.every == 1 else f"every {self.every} {self.unit}s"

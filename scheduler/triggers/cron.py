@@ -27,41 +27,43 @@ from scheduler.triggers.base import (
     settle,
     show,
 )
-from scheduler.triggers.crondays import DayRule
+from scheduler.triggers.crondays import DayRule, day_rule
 from scheduler.triggers.cronsyntax import FIELDS, CronFields, parse
-from scheduler.triggers.wall import DAY, Placed, check_policy
+from scheduler.triggers.wall import DAY, check_policy, place_rule
 from scheduler.triggers.zones import find_zone
 from shared.errors import NeverFiresError, TriggerError
 
+_ALL_HOURS = FIELDS[2].full
 _EVERY_HOUR = sum(1 << 60 * hour for hour in range(24))
 
 
 @dataclass(frozen=True, slots=True)
 class CronRule:
-    """The wall times of an expression (a `WallRule`)."""
+    """The wall times of an expression (a `WallRule`). `first` and `last` are those of a day, in s."""
 
     fields: CronFields
     days: DayRule
     minutes: int
-    seconds: int
+    first: int
+    last: int
 
     def next_wall(self, wall: int) -> int | None:
         day, rest = divmod(wall, DAY)
+        if rest > self.last:
+            day, rest = day + 1, 0
         found = self.days.next_day(day)
-        if found == day and (time := self._time_from(rest)) >= 0:
-            return day * DAY + time
         if found == day:
-            found = self.days.next_day(day + 1)
-        return None if found is None else found * DAY + self._time_from(0)
+            return day * DAY + self._time_from(rest)
+        return None if found is None else found * DAY + self.first
 
     def prev_wall(self, wall: int) -> int | None:
         day, rest = divmod(wall, DAY)
+        if rest < self.first:
+            day, rest = day - 1, DAY - 1
         found = self.days.prev_day(day)
-        if found == day and (time := self._time_until(rest)) >= 0:
-            return day * DAY + time
         if found == day:
-            found = self.days.prev_day(day - 1)
-        return None if found is None else found * DAY + self._time_until(DAY - 1)
+            return day * DAY + self._time_until(rest)
+        return None if found is None else found * DAY + self.last
 
     def count_wall(self, low: int, high: int) -> int:
         (first, start), (last, stop) = divmod(low, DAY), divmod(high, DAY)
@@ -73,38 +75,40 @@ class CronRule:
         return count
 
     def _time_from(self, rest: int) -> int:
-        """The earliest time of day at or after `rest`, in s; -1 if there is none."""
+        """The earliest time of day at or after `rest`, in s; there is one."""
         minute, second = divmod(rest, 60)
-        later = self.minutes >> minute
-        if later & 1 and (seconds := self.seconds >> second):
-            return rest + (seconds & -seconds).bit_length() - 1
+        seconds, later = self.fields.second, self.minutes >> minute
+        if later & 1 and (left := seconds >> second):
+            return rest + (left & -left).bit_length() - 1
         later &= -2
-        if not later:
-            return -1
-        return (minute + (later & -later).bit_length() - 1) * 60 + (self.seconds & -self.seconds).bit_length() - 1
+        return (minute + (later & -later).bit_length() - 1) * 60 + (seconds & -seconds).bit_length() - 1
 
     def _time_until(self, rest: int) -> int:
-        """The latest time of day at or before `rest`, in s; -1 if there is none."""
+        """The latest time of day at or before `rest`, in s; there is one."""
         minute, second = divmod(rest, 60)
-        if self.minutes >> minute & 1 and (seconds := self.seconds & (2 << second) - 1):
-            return minute * 60 + seconds.bit_length() - 1
+        seconds = self.fields.second
+        if self.minutes >> minute & 1 and (left := seconds & (2 << second) - 1):
+            return minute * 60 + left.bit_length() - 1
         earlier = self.minutes & (1 << minute) - 1
-        return (earlier.bit_length() - 1) * 60 + self.seconds.bit_length() - 1 if earlier else -1
+        return (earlier.bit_length() - 1) * 60 + seconds.bit_length() - 1
 
     def _times_before(self, rest: int) -> int:
         """How many times of day are earlier than `rest`."""
         minute, second = divmod(rest, 60)
-        whole = (self.minutes & (1 << minute) - 1).bit_count() * self.seconds.bit_count()
-        return whole + (self.seconds & (1 << second) - 1).bit_count() * (self.minutes >> minute & 1)
+        seconds = self.fields.second
+        whole = (self.minutes & (1 << minute) - 1).bit_count() * seconds.bit_count()
+        return whole + (seconds & (1 << second) - 1).bit_count() * (self.minutes >> minute & 1)
 
 
 def build_rule(text: str, seconds: bool = False, schedule_id: str | None = None) -> CronRule:
     """The rule of an expression, made anew. Raises `CronSyntaxError`, `NeverFiresError`."""
     fields = parse(text, seconds=seconds, schedule_id=schedule_id)
-    days = DayRule(fields)
+    days = day_rule(fields)
     if not days.fires_in_some_month():
         raise NeverFiresError(f"cron expression {show(text)} never fires: no month has such a day")
-    return CronRule(fields, days, _minutes_of_day(fields), fields.second)
+    minutes, second = _minutes_of_day(fields), fields.second
+    first = (minutes & -minutes).bit_length() * 60 + (second & -second).bit_length() - 61
+    return CronRule(fields, days, minutes, first, minutes.bit_length() * 60 + second.bit_length() - 61)
 
 
 cron_rule = lru_cache(maxsize=4096)(build_rule)
@@ -133,7 +137,7 @@ class CronParser:
 
     def next(self, after: Instant, tz: str | ZoneInfo | None = None) -> float | None:
         """The earliest fire later than `after` on the wall clock of `tz` (None: UTC), epoch s; None = never again."""
-        placed = Placed(self._rule, find_zone(tz), "next", "first", self._rule.fields.wild)
+        placed = place_rule(self._rule, find_zone(tz), "next", "first", wild=self._rule.fields.wild)
         found = placed.next_ms(ms_at_or_before(after))
         return None if found is None else found / 1000
 
@@ -181,7 +185,7 @@ class CronTrigger(Trigger):
         placed = (
             Unbound(_unbound(expression))
             if is_hashed and id is None
-            else Placed(rule, zone, gap, repeat, rule.fields.wild)
+            else place_rule(rule, zone, gap, repeat, wild=rule.fields.wild)
         )
         settle(self, expression=expression, timezone=None if timezone is None else zone.name, seconds=seconds)
         settle(self, gap=gap, repeat=repeat, start=seconds_of(start), end=seconds_of(end), id=id if is_hashed else None)
@@ -222,6 +226,11 @@ def _unbound(text: str) -> str:
 
 
 def _minutes_of_day(fields: CronFields) -> int:
-    if fields.hour == FIELDS[2].full:
+    hours, minutes = fields.hour, 0
+    if hours == _ALL_HOURS:
         return fields.minute * _EVERY_HOUR
-    return sum([fields.minute << 60 * hour for hour in range(24) if fields.hour >> hour & 1])
+    while hours:
+        hour = hours.bit_length() - 1
+        minutes |= fields.minute << 60 * hour
+        hours ^= 1 << hour
+    return minutes

@@ -24,6 +24,8 @@ LAST_DAY = date(9999, 12, 31).toordinal() - _EPOCH
 FIRST_DAY = 1 - _EPOCH
 
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_ALL_DAYS, _ALL_MONTHS, _ALL_WEEKDAYS = (place.full for place in FIELDS[3:])
+_IN_EVERY_MONTH = (2 << 28) - 2
 # Bits 1, 8, 15, 22, 29: a weekday, once a week.
 _WEEKLY = 1 << 1 | 1 << 8 | 1 << 15 | 1 << 22 | 1 << 29
 
@@ -50,22 +52,19 @@ class DayRule:
     """The days that month, day of month and day of week of an expression let through, in the years 1 to 9999."""
 
     fields: CronFields
-    every_day: bool = field(init=False)
-    _masks: dict[tuple[int, int], int] = field(default_factory=dict, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "every_day", _lets_all_through(self.fields))
+    every_day: bool
+    _masks: list[int | None] = field(compare=False, repr=False)
 
     def next_day(self, day: int) -> int | None:
         """The earliest matching day at or after `day`; None after the year 9999."""
-        day = max(day, FIRST_DAY)
-        if day > LAST_DAY:
-            return None
+        if not FIRST_DAY <= day <= LAST_DAY:
+            return self.next_day(FIRST_DAY) if day < FIRST_DAY else None
         if self.every_day:
             return day
         at = date.fromordinal(day + _EPOCH)
-        bits = self._month(at.year, at.month, day - at.day) >> at.day
-        return day + _lowest(bits) if bits else self._in_later_month(at.year, at.month)
+        of_month = at.day
+        bits = self._month(at.year, at.month, day - of_month) >> of_month
+        return day + (bits & -bits).bit_length() - 1 if bits else self._in_later_month(at.year, at.month)
 
     def prev_day(self, day: int) -> int | None:
         """The latest matching day at or before `day`; None before the year 1."""
@@ -95,11 +94,15 @@ class DayRule:
 
     def fires_in_some_month(self) -> bool:
         """Whether any kind of month has a day for it: if not, it never fires."""
+        fields = self.fields
+        if fields.weekday.bits and (not fields.both_days or fields.day.bits & _IN_EVERY_MONTH):
+            # Every weekday is in every month, and every date up to the 28th falls on every weekday.
+            return True
         return any(
             self._mask(weekday, length)
             for month in range(1, 13)
-            if self.fields.month >> month & 1
-            for length in ((28, 29) if month == 2 else (_LENGTHS[month],))
+            if fields.month >> month & 1
+            for length in ((29, 28) if month == 2 else (_LENGTHS[month],))
             for weekday in range(7)
         )
 
@@ -129,10 +132,11 @@ class DayRule:
         """The matching days of one month, bit d for the d-th; `eve` is the day before its first."""
         if not self.fields.month >> month & 1:
             return 0
-        kind = ((eve + 5) % 7, length_of(year, month))
-        bits = self._masks.get(kind)
+        first, length = (eve + 5) % 7, length_of(year, month) if month == 2 else _LENGTHS[month]
+        kind = first * 4 + length - 28
+        bits = self._masks[kind]
         if bits is None:
-            bits = self._masks[kind] = self._mask(*kind)
+            bits = self._masks[kind] = self._mask(first, length)
         return bits
 
     def _mask(self, first: int, length: int) -> int:
@@ -148,10 +152,16 @@ class DayRule:
         return both & (2 << length) - 2
 
 
+def day_rule(fields: CronFields) -> DayRule:
+    """The days of an expression; their masks are worked out when they are first needed."""
+    return DayRule(fields, _lets_all_through(fields), [None] * 28)
+
+
 def _lets_all_through(fields: CronFields) -> bool:
-    all_days, all_weekdays = fields.day.bits == FIELDS[3].full, fields.weekday.bits == FIELDS[5].full
-    every_day = all_days and all_weekdays if fields.both_days else all_days or all_weekdays
-    return every_day and fields.month == FIELDS[4].full
+    if fields.month != _ALL_MONTHS:
+        return False
+    all_days, all_weekdays = fields.day.bits == _ALL_DAYS, fields.weekday.bits == _ALL_WEEKDAYS
+    return all_days and all_weekdays if fields.both_days else all_days or all_weekdays
 
 
 def _marked_day(mark: Mark, first: int, length: int) -> int:

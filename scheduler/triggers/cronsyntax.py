@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
 
 from scheduler.triggers.base import show
@@ -49,25 +48,6 @@ _WEEKDAY_MARK = re.compile(r"([0-9A-Z]+?)(?:L|#([0-9]+))")
 _HASHED = re.compile(r"H(?:/([0-9]+))?")
 
 
-class Field(NamedTuple):
-    """One of the six places: its range, the highest number it takes (7 is Sunday again), what each token means."""
-
-    name: str
-    low: int
-    high: int
-    top: int
-    full: int
-    tokens: dict[str, int]
-
-    @property
-    def is_day_of_month(self) -> bool:
-        return self.low == 1 and self.top == 31
-
-    @property
-    def is_day_of_week(self) -> bool:
-        return self.top == 7
-
-
 class Mark(NamedTuple):
     """A day that depends on the month: `kind` is L, LW, W (n), #(weekday, k) or WL (weekday)."""
 
@@ -83,8 +63,30 @@ class Mask(NamedTuple):
     marks: tuple[Mark, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CronFields:
+class Field(NamedTuple):
+    """One of the six places: its range, the highest number it takes (7 is Sunday again), what each token means.
+
+    `known` holds the masks of the texts that most fields consist of.
+    """
+
+    name: str
+    low: int
+    high: int
+    top: int
+    full: int
+    tokens: dict[str, int]
+    known: dict[str, Mask]
+
+    @property
+    def is_day_of_month(self) -> bool:
+        return self.low == 1 and self.top == 31
+
+    @property
+    def is_day_of_week(self) -> bool:
+        return self.top == 7
+
+
+class CronFields(NamedTuple):
     """A parsed expression. `texts` are the six fields in upper case, seconds first ("0" where none were given)."""
 
     texts: tuple[str, ...]
@@ -115,7 +117,21 @@ def _field(name: str, low: int, top: int, names: tuple[str, ...] = ()) -> Field:
     high = 6 if top == 7 else top
     tokens = {text: value for value in range(low, top + 1) for text in (str(value), f"{value:02d}")}
     tokens |= {text: low + place for place, text in enumerate(names)}
-    return Field(name, low, high, top, (2 << high) - (1 << low), tokens)
+    full = (2 << high) - (1 << low)
+    known = {text: Mask(1 << (0 if top == 7 == value else value)) for text, value in tokens.items()}
+    return Field(name, low, high, top, full, tokens, known | {"*": Mask(full)} | _known_marks(top, tokens))
+
+
+def _known_marks(top: int, tokens: dict[str, int]) -> dict[str, Mask]:
+    if top == 31:
+        near = {f"{text}W": Mask(0, (Mark("W", day),)) for text, day in tokens.items()}
+        return near | {"L": Mask(0, (Mark("L"),)), "LW": Mask(0, (Mark("LW"),))}
+    if top != 7:
+        return {}
+    last = {f"{text}L": Mask(0, (Mark("WL", day % 7),)) for text, day in tokens.items()}
+    return last | {
+        f"{text}#{k}": Mask(0, (Mark("#", day % 7, k),)) for text, day in tokens.items() for k in range(1, 6)
+    }
 
 
 FIELDS = (
@@ -141,22 +157,14 @@ def parse(text: str, *, seconds: bool = False, schedule_id: str | None = None) -
     words = _words(text, seconds)
     try:
         second, minute, hour, day, month, weekday = [
-            Mask(field.full) if word == "*" else _parse_field(word, field, schedule_id)
+            field.known.get(word) or _parse_field(word, field, schedule_id)
             for word, field in zip(words, FIELDS, strict=True)
         ]
     except _FaultError:
         _raise_at(text, words, schedule_id)
-    return CronFields(
-        texts=words,
-        second=second.bits,
-        minute=minute.bits,
-        hour=hour.bits,
-        day=day,
-        month=month.bits,
-        weekday=weekday,
-        wild=any(word[0] == "*" for word in words[:3]),
-        both_days=words[3][0] in "*?" or words[5][0] in "*?",
-    )
+    wild = "*" in {words[0][0], words[1][0], words[2][0]}
+    both_days = words[3][0] in "*?" or words[5][0] in "*?"
+    return CronFields(words, second.bits, minute.bits, hour.bits, day, month.bits, weekday, wild, both_days)
 
 
 def _words(text: str, seconds: bool) -> tuple[str, ...]:

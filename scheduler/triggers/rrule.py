@@ -30,7 +30,7 @@ from scheduler.triggers.base import (
     show,
     whole_ms_of,
 )
-from scheduler.triggers.wall import DAY, Placed, check_policy
+from scheduler.triggers.wall import DAY, check_policy, place_rule
 from scheduler.triggers.zones import Zone, find_zone
 from shared.errors import NeverFiresError, TriggerError
 
@@ -160,7 +160,7 @@ class RRuleTrigger(Trigger):
         settle(self, rule=rule, start=seconds_of(start), timezone=None if timezone is None else zone.name)
         settle(self, gap=gap, repeat=repeat, end=seconds_of(end))
         walls = _wall_rule(rule, _first_wall(start, zone), zone)
-        settle(self, instants=clipped(Placed(walls, zone, gap, repeat, wild=False), None, end))
+        settle(self, instants=clipped(place_rule(walls, zone, gap, repeat, wild=False), None, end))
 
     def describe(self) -> str:
         return f"{self.rule} {self.timezone or 'UTC'}"

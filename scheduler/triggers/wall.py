@@ -21,7 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from scheduler.triggers.base import END_MS, FIRST_MS, show
+from scheduler.triggers.base import END_MS, FIRST_MS, Instants, show
 from scheduler.triggers.zones import Stretch, Zone
 from shared.errors import TriggerError
 
@@ -51,6 +51,24 @@ class WallRule(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Unmoved:
+    """The instants of a wall rule where the wall clock shows UTC."""
+
+    rule: WallRule
+
+    def next_ms(self, after: int) -> int | None:
+        wall = self.rule.next_wall(after // 1000 + 1)
+        return None if wall is None else wall * 1000
+
+    def prev_ms(self, before: int) -> int | None:
+        wall = self.rule.prev_wall((before - 1) // 1000)
+        return None if wall is None else wall * 1000
+
+    def count_ms(self, after: int, until: int) -> int:
+        return self.rule.count_wall(after // 1000 + 1, until // 1000 + 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
     """The instants of a wall rule in a zone."""
 
@@ -64,11 +82,12 @@ class Placed:
         second = max(after // 1000 + 1, FIRST)
         while second < END:
             stretch = self.zone.stretch_at(second)
-            wall = self.rule.next_wall(second + stretch.offset)
-            at = END if wall is None else wall - stretch.offset
-            if stretch.start + _NEAR > second or at >= stretch.end - _NEAR:
+            start, end, offset, _, _ = stretch
+            wall = self.rule.next_wall(second + offset)
+            at = END if wall is None else wall - offset
+            if start + _NEAR > second or end > at >= end - _NEAR:
                 at = self._first_in(stretch, second)
-            if at < stretch.end:
+            if at < end:
                 return at * 1000 if at < END else None
             second = _beyond(stretch, second, wall)
         return None
@@ -79,7 +98,7 @@ class Placed:
             stretch = self.zone.stretch_at(second)
             wall = self.rule.prev_wall(second + stretch.offset)
             at = FIRST - 1 if wall is None else wall - stretch.offset
-            if second >= stretch.end - _NEAR or at < stretch.start + _NEAR:
+            if second >= stretch.end - _NEAR or abs(at - stretch.start) <= _NEAR:
                 at = self._last_in(stretch, second)
             if at >= stretch.start:
                 return at * 1000 if at >= FIRST else None
@@ -94,6 +113,19 @@ class Placed:
             count += self._count_in(stretch, second, min(last + 1, stretch.end))
             second = stretch.end
         return count
+
+    def note_at(self, at: int) -> str | None:
+        """What a clock change has to do with a fire at `at` (ms).
+
+        "gap" if it stands for skipped wall times, "repeat" if its wall time passes twice, else None.
+        """
+        second = at // 1000
+        stretch = self.zone.stretch_at(second)
+        if second in self._moved(stretch):
+            return "gap"
+        was_shown = second - stretch.start < stretch.before - stretch.offset
+        will_be = stretch.end - second <= stretch.offset - stretch.after
+        return "repeat" if was_shown or will_be else None
 
     def _first_in(self, stretch: Stretch, second: int) -> int:
         """The first instant in [second, stretch.end); END if there is none."""
@@ -146,6 +178,11 @@ class Placed:
 
     def _matches(self, wall: int) -> bool:
         return self.rule.next_wall(wall) == wall
+
+
+def place_rule(rule: WallRule, zone: Zone, gap: str, repeat: str, *, wild: bool) -> Instants:
+    """The instants of a wall rule in a zone."""
+    return Unmoved(rule) if zone.info is None else Placed(rule, zone, gap, repeat, wild)
 
 
 def check_policy(gap: str, repeat: str) -> None:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import datetime, timedelta, tzinfo
 from functools import cache, lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, available_timezones
@@ -24,12 +24,18 @@ from zoneinfo import ZoneInfo, available_timezones
 from scheduler.triggers.base import END_MS, FIRST_MS, show
 from shared.errors import UnknownZoneError
 
-STEP = 1 << 17
+STEP = 1 << 18
 ERA = 1 << 25
 
-# Offsets reach a day either way, so a local date near the ends of the calendar can't be asked for.
+# Offsets reach a day either way, so a local date at the beginning of the calendar can't be asked for.
 _EARLIEST = FIRST_MS // 1000 + 2 * 86_400
-_LATEST = END_MS // 1000 - 2 * 86_400
+
+# Zones are known by tables, none of which reaches the year 2100, and by yearly rules after that. The calendar on which
+# the
+# rules stand repeats every 400 years; so do the changes.
+CYCLE = 146_097 * 86_400
+_LIKE = 4_102_444_800
+_REPEATS = _LIKE + CYCLE
 
 _NAME = re.compile(r"[A-Za-z0-9_+-]+(?:/[A-Za-z0-9_+-]+)*")
 # Files beside the zones that are no zones: the host's own, and copies that count leap seconds.
@@ -60,6 +66,8 @@ class Zone:
         """The stretch that holds at an instant, in epoch s."""
         if self.info is None:
             return _ALL_OF_UTC
+        if second >= _REPEATS:
+            return _later(self.stretch_at((second - _LIKE) % CYCLE + _LIKE), (second - _LIKE) // CYCLE * CYCLE)
         for stretch in _era(self.info, second >> 25):
             if second < stretch.end:
                 return stretch
@@ -151,6 +159,11 @@ def _era(info: ZoneInfo, index: int) -> tuple[Stretch, ...]:
     )
 
 
+def _later(stretch: Stretch, seconds: int) -> Stretch:
+    start, end, offset, before, after = stretch
+    return Stretch(start + seconds, end + seconds, offset, before, after)
+
+
 def _changes(info: ZoneInfo, start: int, end: int) -> list[int]:
     """The instants in (start, end) at which the offset becomes another."""
     found: list[int] = []
@@ -174,5 +187,5 @@ def _change_between(info: ZoneInfo, left: int, right: int, offset: int) -> int:
 
 
 def _offset(info: tzinfo, second: int) -> int:
-    at = datetime.fromtimestamp(min(max(second, _EARLIEST), _LATEST), UTC).astimezone(info)
+    at = datetime.fromtimestamp(max(second, _EARLIEST), info)
     return (at.utcoffset() or timedelta(0)) // timedelta(seconds=1)

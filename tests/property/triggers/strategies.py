@@ -199,10 +199,22 @@ def leaves(zone):
 
 
 @st.composite
+def meeting(draw, zone):
+    """Triggers on whole minutes, which meet others of their kind often enough to be intersected."""
+    if draw(st.booleans()):
+        return IntervalTrigger(draw(st.sampled_from([0.01, 1, 20, 60, 300, 900, 1800, 3600])))
+    minute, hour = draw(st.sampled_from(["*", "*/5", "0", "0,30", "*/15"])), draw(night_hours)
+    text = f"{minute} {hour} {draw(st.sampled_from(['*', '1-20', 'L', '*/2']))} * {draw(st.sampled_from(['*', '1-5']))}"
+    return CronTrigger(text, draw(st.sampled_from([zone, zone, "UTC"])), **draw(policies()))
+
+
+@st.composite
 def compounds(draw, zone, depth=2):
-    inner = leaves(zone) if depth == 1 else st.one_of(leaves(zone), leaves(zone), compounds(zone, depth - 1))
-    members = draw(st.lists(inner, min_size=1, max_size=3))
     logic = draw(st.sampled_from([CompoundLogic.OR, CompoundLogic.OR, CompoundLogic.AND, CompoundLogic.MINUS]))
+    inner = leaves(zone) if logic is CompoundLogic.OR else meeting(zone)
+    if depth > 1:
+        inner = st.one_of(inner, inner, compounds(zone, depth - 1))
+    members = draw(st.lists(inner, min_size=1, max_size=3))
     options = draw(bounds(zone)) if depth == 2 else {}
     return built(lambda: CompoundTrigger(members, logic, **options))
 

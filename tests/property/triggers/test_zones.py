@@ -1,5 +1,6 @@
 """Stretches of constant offset against the standard library's own tables, for every zone there is."""
 
+from datetime import datetime
 from itertools import pairwise
 from zoneinfo import ZoneInfo, _zoneinfo, available_timezones
 
@@ -10,14 +11,14 @@ from scheduler.triggers.zones import STEP, find_zone
 FROM, TO = -2_208_988_800, 2_145_916_800  # 1900 to 2038
 
 
-def changes_in_the_table(name):
+def changes_in_the_table(name, until=TO):
     """(instant, offset) wherever the offset changes, by the compiled data."""
     table = _zoneinfo.ZoneInfo(name)
     offset = round(table._tti_before.utcoff.total_seconds()) if table._tti_before else None
     found = []
     for at, info in zip(table._trans_utc, table._ttinfos, strict=True):
         later = round(info.utcoff.total_seconds())
-        if later != offset and FROM < at < TO:
+        if later != offset and FROM < at < until:
             found.append((at, later))
         offset = later
     return found
@@ -56,6 +57,19 @@ def test_no_zone_changes_twice_within_a_step():
     for name in available_timezones() - {"localtime"}:
         instants = [at for at, _ in changes_in_the_table(name)]
         assert all(later - earlier > STEP for earlier, later in pairwise(instants)), name
+
+
+def test_no_table_reaches_the_years_that_are_taken_to_repeat():
+    for name in available_timezones() - {"localtime"}:
+        assert all(at < 4_102_444_800 for at, _ in changes_in_the_table(name, 10**12)), name
+
+
+@pytest.mark.parametrize("name", ["America/New_York", "Africa/Casablanca", "Australia/Lord_Howe", "Asia/Gaza"])
+def test_offsets_of_far_years_are_those_of_the_standard_library(name):
+    zone, info = find_zone(name), ZoneInfo(name)
+    for second in range(16_725_225_600, 200_000_000_000, 86_400 * 997):
+        assert zone.stretch_at(second).offset == datetime.fromtimestamp(second, info).utcoffset().total_seconds()
+        assert zone.stretch_at(second).start <= second < zone.stretch_at(second).end
 
 
 def test_zones_without_a_table_are_one_stretch():
