@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
-from scheduler.schedule import ScheduleOptions, build
+from scheduler.schedule import Schedule, ScheduleOptions, build
 from scheduler.scheduled_job import JobStatus, ScheduledJob
 from scheduler.triggers import CronTrigger, IntervalTrigger, Trigger
 from shared.clock import Clock, SystemClock
@@ -104,9 +104,19 @@ class SchedulerManager:
         self._change(schedule_id, JobStatus.CANCELLED, lambda admin: admin.remove(schedule_id, note))
         self._declared.pop(schedule_id, None)
 
-    def settings(self, flags: Mapping[str, str | None] | None = None) -> Settings:
-        """The settings in force: flags beat what this manager was given, and that beats environment and files."""
-        return load({**self.given, **{name: value for name, value in (flags or {}).items() if value is not None}})
+    @property
+    def schedules(self) -> Sequence[Schedule]:
+        """What is declared, as data."""
+        return [job.schedule for job in self._declared.values()]
+
+    @property
+    def queues(self) -> set[str]:
+        """The queues that the declared schedules name."""
+        return {job.schedule.options.queue for job in self._declared.values()}
+
+    def settings(self) -> Settings:
+        """The settings in force, with what this manager was given."""
+        return load().of_app(self)
 
     def now(self) -> float:
         """The manager's clock, epoch seconds."""
@@ -128,7 +138,7 @@ class SchedulerManager:
 
         if self._beat is None:
             self.connect()
-            self._beat = await asyncio.to_thread(RunningBeat.start, self.settings(), self, self._clock)
+            self._beat = await asyncio.to_thread(RunningBeat.start, self.settings(), self.schedules, self._clock)
 
     async def stop(self) -> None:
         """End the beat and give its lease back. What is stored goes on: another beat takes over."""

@@ -6,14 +6,11 @@ import asyncio
 import inspect
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from scheduler.schedule import Schedule
 from scheduler.triggers import Trigger
 from shared.job import Job
-
-if TYPE_CHECKING:
-    from scheduler.manager import SchedulerManager
 
 
 class JobStatus(Enum):
@@ -25,13 +22,22 @@ class JobStatus(Enum):
     CANCELLED = "cancelled"
 
 
+class Steward(Protocol):
+    """What a handle asks of the manager that made it."""
+
+    def pause(self, schedule_id: str) -> None: ...
+    def resume(self, schedule_id: str) -> None: ...
+    def cancel(self, schedule_id: str) -> None: ...
+    def now(self) -> float: ...
+
+
 class ScheduledJob:
     """A declared schedule, with the manager that declared it.
 
     `next_run_time` (epoch seconds) is what the declaration alone foretells; what is stored is read with `rqbeat list`.
     """
 
-    def __init__(self, manager: SchedulerManager, schedule: Schedule, func: Callable[..., Any]) -> None:
+    def __init__(self, manager: Steward, schedule: Schedule, func: Callable[..., Any]) -> None:
         self.schedule = schedule
         self.func = func
         self.status = JobStatus.ACTIVE

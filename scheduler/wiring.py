@@ -20,7 +20,6 @@ from scheduler.admin import Admin
 from scheduler.beat import SKEW_MS, BackOff, Beat
 from scheduler.bell import Bell
 from scheduler.leader import Leader
-from scheduler.manager import SchedulerManager
 from scheduler.readers import Reader
 from scheduler.report import BeatReport, State
 from scheduler.schedule import Schedule
@@ -78,9 +77,9 @@ def build_beat(settings: Settings, client: Client, bell: Bell, clock: Clock, pub
 class BeatService:
     """A beat from start to end, in the thread that calls `run`."""
 
-    def __init__(self, settings: Settings, manager: SchedulerManager, clock: Clock | None = None) -> None:
+    def __init__(self, settings: Settings, declared: Sequence[Schedule], clock: Clock | None = None) -> None:
         self._settings = settings
-        self._manager = manager
+        self._declared = declared
         self._clock = clock or SystemClock()
         self._bell = Bell()
         self._client = open_client(settings, "rqbeat-beat")
@@ -119,7 +118,7 @@ class BeatService:
     def _prepare_once(self) -> None:
         for warning in check_server(self._client):
             log.warning("%s", warning)
-        store_declarations(self._settings, self._manager, self._client, self._clock)
+        store_declarations(self._settings, self._declared, self._client, self._clock)
 
     def _listening_client(self) -> Client:
         return open_client(self._settings, "rqbeat-wake")
@@ -145,9 +144,9 @@ class RunningBeat:
         self._thread = threading.Thread(target=service.run, name="rqbeat-beat", daemon=True)
 
     @classmethod
-    def start(cls, settings: Settings, manager: SchedulerManager, clock: Clock) -> RunningBeat:
+    def start(cls, settings: Settings, declared: Sequence[Schedule], clock: Clock) -> RunningBeat:
         """Prepare in this thread, then run in another. Blocks until Redis answers."""
-        service = BeatService(settings, manager, clock)
+        service = BeatService(settings, declared, clock)
         service.prepare()
         running = cls(service)
         running._thread.start()
@@ -159,9 +158,8 @@ class RunningBeat:
         self._thread.join()
 
 
-def store_declarations(settings: Settings, manager: SchedulerManager, client: Client, clock: Clock) -> None:
+def store_declarations(settings: Settings, declared: Sequence[Schedule], client: Client, clock: Clock) -> None:
     """Make Redis hold what the app declares, unless a newer app did already or the change looks like an accident."""
-    declared = [job.schedule for job in manager.list()]
     admin, reader = Admin(client, settings.keys, clock, actor()), Reader(client, settings.keys)
     stored_version = reader.app_version()
     if reconcile.is_older(settings.version, stored_version):

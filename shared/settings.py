@@ -1,4 +1,4 @@
-"""Where a setting comes from: a flag beats the environment, the environment a file, a file the default.
+"""Where a setting comes from: a flag beats the app's code, that the environment, that a file, that the default.
 
     name        flag         environment                          [tool.rqbeat] or rqbeat.toml
     url         --url        RQBEAT_REDIS_URL, else REDIS_URL     url
@@ -16,7 +16,7 @@ import difflib
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -43,6 +43,13 @@ class Settings:
     app: str | None = None
     version: str | None = None
     rq_prefix: str = "rq"
+    flags: frozenset[str] = frozenset()
+    """The names that were given as flags: nothing beats them."""
+
+    def of_app(self, app: object) -> Settings:
+        """These settings with what the app's manager was given in its code: it beats all but flags."""
+        given: Mapping[str, Any] = getattr(app, "given", {})
+        return replace(self, **{name: value for name, value in given.items() if value and name not in self.flags})
 
     @property
     def keys(self) -> Keys:
@@ -67,7 +74,8 @@ def load(
         **_from_environment(environ),
         **{name: value for name, value in (flags or {}).items() if value is not None},
     }
-    settings = Settings(**values, rq_prefix=environ.get("RQ_KEY_PREFIX", "rq"))
+    flagged = frozenset(name for name, value in (flags or {}).items() if value is not None)
+    settings = Settings(**values, rq_prefix=environ.get("RQ_KEY_PREFIX", "rq"), flags=flagged)
     settings.keys  # noqa: B018 - a namespace that makes no key is an error here, not at the first command
     return settings
 

@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -64,8 +64,10 @@ def serve(order: Order, clock: Clock | None = None) -> int:
     clock = clock or SystemClock()
     _set_up_logging()
     _set_prefix(order.settings.keys.rq)
-    load_app(order.settings.app)
-    slots = [queue for queue in _queues(order) for _ in range(order.processes)]
+    app = load_app(order.settings.app)
+    order = replace(order, settings=order.settings.of_app(app))
+    _set_prefix(order.settings.keys.rq)
+    slots = [queue for queue in _queues(order, app) for _ in range(order.processes)]
     if len(slots) == 1:
         return _Process(order, slots[0], clock).run()
     return Supervisor(slots, lambda queue: _as_child(order, queue, clock), clock).run()
@@ -80,8 +82,10 @@ def _as_child(order: Order, queue: str, clock: Clock) -> int:
         return 2
 
 
-def _queues(order: Order) -> list[str]:
-    named = order.queues or {"default", *(job_options(job).queue for job in registry.jobs.all().values())}
+def _queues(order: Order, app: object) -> list[str]:
+    """The queues that were asked for; else every one that a job or a schedule of the app names, and `default`."""
+    of_jobs = {job_options(job).queue for job in registry.jobs.all().values()}
+    named = order.queues or {"default", *of_jobs, *getattr(app, "queues", ())}
     return sorted({check_queue(name) for name in named})
 
 

@@ -31,8 +31,9 @@ def settings(url: str | None = None, namespace: str | None = None, app: str | No
 
 
 def log_to_stderr(level: int = logging.INFO) -> None:
-    """Send log lines to stderr; stdout is for results."""
-    logging.basicConfig(stream=sys.stderr, level=level, format=LOG_FORMAT, force=True)
+    """Send log lines to stderr, our own from `level` up; stdout is for results."""
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format=LOG_FORMAT, force=True)
+    logging.getLogger("rqbeat").setLevel(level)
 
 
 def print_json(document: object) -> None:

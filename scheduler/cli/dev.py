@@ -14,6 +14,7 @@ import tempfile
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -32,7 +33,7 @@ from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError, RqbeatError, StoreError
 from shared.redisio.queues import queues
 from shared.redisio.server import OwnServer
-from shared.settings import Settings
+from shared.settings import DEFAULT_URL, Settings
 
 FOLDER = ".rqbeat"
 PORT = 6379
@@ -46,12 +47,12 @@ LINES_KEPT = 200
 @redis_options
 def dev(app: str | None, processes: int, url: str | None, namespace: str | None) -> None:
     """Run APP (module:attribute) with everything it needs, until Ctrl-C. Needs no Redis installed."""
-    spec = settings(app=app).app
-    given = load_manager(spec).given
+    asked = settings(url, namespace, app)
+    asked = asked.of_app(load_manager(asked.app))
     clock = SystemClock()
-    with _server(url or given["url"], clock) as found_url, _interruptible():
-        found = settings(found_url, namespace or given["namespace"], spec)
-        _run(spec or "", found, processes, clock)
+    named = asked.url if "url" in asked.flags or asked.url != DEFAULT_URL else None
+    with _server(named, clock) as own_url, _interruptible():
+        _run(asked.app or "", replace(asked, url=own_url), processes, clock)
 
 
 def _run(spec: str, found: Settings, processes: int, clock: Clock) -> None:
@@ -114,9 +115,8 @@ class View:
 
 
 @contextmanager
-def _server(url: str | None, clock: Clock) -> Iterator[str]:
-    """The URL of the server to use: the one given, or one of our own that ends with the block."""
-    named = url or _named_url()
+def _server(named: str | None, clock: Clock) -> Iterator[str]:
+    """The URL of the server to use: the one that was named, or one of our own that ends with the block."""
     if named:
         yield named
         return
@@ -134,12 +134,6 @@ def _server(url: str | None, clock: Clock) -> Iterator[str]:
             yield own.url
         finally:
             own.stop()
-
-
-def _named_url() -> str | None:
-    """A URL that the environment or a file names; the default URL is not one."""
-    found = settings().url
-    return None if found == Settings().url else found
 
 
 @contextmanager

@@ -25,8 +25,9 @@ def run(app: str | None, url: str | None, namespace: str | None, *, verbose: boo
     Any number may run on one Redis; one of them leads. SIGTERM or Ctrl-C ends it after the commit in hand.
     """
     log_to_stderr(logging.DEBUG if verbose else logging.INFO)
-    manager = load_manager(settings(url, namespace, app).app)
-    service = BeatService(manager.settings({"url": url, "namespace": namespace}), manager)
+    found = settings(url, namespace, app)
+    manager = load_manager(found.app)
+    service = BeatService(found.of_app(manager), manager.schedules)
     stop_on_signals(service.stop)
     service.prepare()
     service.run()

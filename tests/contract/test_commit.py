@@ -1,4 +1,4 @@
-"""What the commit promises: whatever is sent, however often, every nominal time is decided once and nothing is halved."""
+"""What the commit promises: whatever is sent, and however often, every nominal time is decided once, and wholly."""
 
 from __future__ import annotations
 

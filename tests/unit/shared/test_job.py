@@ -32,10 +32,10 @@ class Recorder:
         self.requests += requests
         return [Receipt(request.job_id, True) for request in requests]
 
-    def status(self, job_id: str) -> str | None:
+    def status(self, _job_id: str) -> str | None:
         return "queued"
 
-    def result(self, job_id: str, timeout: float) -> Any:
+    def result(self, _job_id: str, _timeout: float) -> Any:
         return None
 
 
