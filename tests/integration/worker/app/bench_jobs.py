@@ -37,6 +37,11 @@ class Sync(Job):
         return value
 
 
+class SyncRetried(Sync):
+    name = "sync-retried"
+    retry = Retry(max=1)
+
+
 class Async(Job):
     name = "async"
 

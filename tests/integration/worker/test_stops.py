@@ -1,0 +1,224 @@
+"""How workers stop, wait, and end: signals, time-outs, Redis away, exit codes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bench_jobs as jobs
+import pytest
+import redis
+
+from shared.keys import Keys
+from shared.outbox import using_outbox
+from shared.redisio.connection import connect
+from shared.redisio.dispatch import RedisOutbox
+from shared.redisio.presence import present
+from shared.redisio.server import OwnServer
+
+
+def is_alive(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[OwnServer]:
+    """A server for one test, to be stopped and started."""
+    folder = Path(tempfile.mkdtemp(prefix="rqbeat-"))
+    server = OwnServer(folder, options=("--appendonly", "yes"))
+    yield server
+    server.kill()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def stopped_within(process: Any, seconds: float) -> int:
+    began = time.monotonic()
+    code: int = process.wait(seconds + 5)
+    assert time.monotonic() - began < seconds
+    return code
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_dc_python_pid1_an_idle_worker_stops_within_3_s_with_0(
+    workers: Any, client: redis.Redis, keys: Keys, eventually: Any, sig: int, processes: str
+) -> None:
+    process = workers.start("default", "-n", processes)
+    eventually(lambda: client.scard(keys.rq_workers) == int(processes))
+    process.send_signal(sig)
+    assert stopped_within(process, 3.0) == 0
+    assert client.scard(keys.rq_workers) == 0
+    assert present(client, keys, "worker") == []
+
+
+def test_dc_stop_grace_a_warm_stop_finishes_the_job_and_takes_no_other(
+    workers: Any, client: redis.Redis, keys: Keys, effects: Any, eventually: Any
+) -> None:
+    process = workers.start("default")
+    handle, waiting = jobs.Slow.dispatch(1.5), jobs.Sync.dispatch("later")
+    eventually(lambda: effects("slow-started"))
+    process.terminate()
+    assert stopped_within(process, 5.0) == 0
+    assert handle.result() == "slept"
+    assert [waiting.id.encode()] == client.lrange(keys.rq_queue("default"), 0, -1)
+
+
+@pytest.mark.parametrize(("job", "state"), [(jobs.Slow, "failed"), (jobs.SlowRetried, "queued")])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_second_signal_ends_at_once_and_the_job_counts_as_cut_off(
+    workers: Any, effects: Any, status: Any, reason: Any, eventually: Any, job: Any, state: str, processes: str
+) -> None:
+    process = workers.start("default", "-n", processes)
+    handle = job.dispatch(600)
+    run = int(eventually(lambda: effects("slow-started"))[0].partition(":")[2])
+    process.terminate()
+    time.sleep(1.2)
+    process.terminate()
+    assert stopped_within(process, 3.0) == 1
+    assert not is_alive(run)
+    assert (status(handle.id), reason(handle.id)) == (state, "cut off by a cold stop of its worker")
+
+
+def test_a_burst_ends_when_the_queues_are_empty(workers: Any, client: redis.Redis, keys: Keys) -> None:
+    handles = [jobs.Sync.options(queue=f"q{number % 3}").dispatch(number) for number in range(9)]
+    assert workers.start("q0", "q1", "q2", "--burst").wait(20) == 0
+    assert [handle.result() for handle in handles] == list(range(9))
+
+
+def test_max_jobs_ends_with_0_while_work_waits(workers: Any, client: redis.Redis, keys: Keys) -> None:
+    for number in range(5):
+        jobs.Sync.dispatch(number)
+    assert workers.start("default", "--max-jobs", "2").wait(20) == 0
+    assert client.llen(keys.rq_queue("default")) == 3
+
+
+def test_with_no_queue_named_a_worker_serves_those_of_the_registered_jobs(workers: Any) -> None:
+    workers.start()
+    assert jobs.Sync.dispatch("served").result(10) == "served"
+
+
+@pytest.mark.parametrize(("job", "within"), [(jobs.AsyncSleeper, 3.0), (jobs.WithChild, 3.0), (jobs.Swallowing, 9.0)])
+def test_a_time_out_ends_the_run(
+    workers: Any, status: Any, reason: Any, effects: Any, eventually: Any, job: Any, within: float
+) -> None:
+    workers.start("default")
+    handle = job.dispatch()
+    eventually(lambda: status(handle.id) == "started")
+    began = time.monotonic()
+    eventually(lambda: status(handle.id) == "failed", within)
+    print(f"{job.name}: ended {time.monotonic() - began - 1:.1f} s after its time-out")
+    eventually(lambda: "time-out" in reason(handle.id) or "timeout" in reason(handle.id))
+
+
+def test_to_swallowed_is_killed_within_the_grace(workers: Any, status: Any, reason: Any, eventually: Any) -> None:
+    workers.start("default")
+    handle = jobs.Swallowing.dispatch()
+    eventually(lambda: status(handle.id) == "failed", 9.0)
+    eventually(lambda: reason(handle.id) == "killed 5 s after its time-out of 1 s, which it swallowed")
+
+
+def test_to_grandchildren_end_with_the_run(workers: Any, effects: Any, status: Any, eventually: Any) -> None:
+    workers.start("default")
+    handle = jobs.WithChild.dispatch()
+    child = int(eventually(lambda: effects("child"))[0])
+    eventually(lambda: status(handle.id) == "failed")
+    eventually(lambda: not is_alive(child), 3.0)
+
+
+def test_dc_start_order_a_worker_waits_for_redis_says_so_once_and_goes_on(
+    workers: Any, own: OwnServer, keys: Keys, eventually: Any
+) -> None:
+    workers.url = own.url
+    process = workers.start("default")
+    eventually(lambda: "waiting for Redis at unix://" in workers.log())
+    time.sleep(1.5)
+    assert (process.poll(), workers.log().count("waiting for Redis")) == (None, 1)
+    own.start()
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        assert jobs.Async.dispatch("up").result(15) == "up"
+
+
+def test_dc_python_pid1_a_worker_that_waits_for_redis_stops_within_3_s_with_0(
+    workers: Any, own: OwnServer, eventually: Any
+) -> None:
+    workers.url = own.url
+    for processes in ("1", "2"):
+        process = workers.start("default", "-n", processes)
+        eventually(lambda: "waiting for Redis" in workers.log())
+        process.terminate()
+        assert stopped_within(process, 3.0) == 0
+
+
+def test_redis_short_restart_a_worker_goes_on_also_when_redis_comes_back_empty(
+    workers: Any, own: OwnServer, keys: Keys, eventually: Any
+) -> None:
+    own.start()
+    workers.url = own.url
+    process = workers.start("default")
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        assert jobs.Async.dispatch("before").result(10) == "before"
+    own.kill()
+    eventually(lambda: "waiting for Redis" in workers.log(), 20)
+    shutil.rmtree(own.socket.parent / "appendonlydir")
+    own.start()
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        began = time.monotonic()
+        assert jobs.Async.dispatch("after").result(20) == "after"
+        print(f"back to work after {time.monotonic() - began:.1f} s")
+        assert client.scard(keys.rq_workers) == 1
+    assert process.poll() is None
+    assert "Traceback" not in workers.log()
+
+
+def test_redis_short_restart_in_mid_run_leaves_the_run_alone(
+    workers: Any, own: OwnServer, keys: Keys, effects: Any, eventually: Any
+) -> None:
+    own.start()
+    workers.url = own.url
+    workers.start("default")
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        handle = jobs.Slow.dispatch(6)
+        eventually(lambda: client.llen("effects:slow-started"))
+    own.stop()
+    time.sleep(2.5)
+    own.start()
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        assert handle.result(20) == "slept"
+        assert client.llen("effects:slow-started") == 1
+
+
+def test_redis_auth_a_wrong_password_is_told_in_one_line_without_it(workers: Any, own: OwnServer) -> None:
+    own.start()
+    with connect(own.url) as client:
+        client.config_set("requirepass", "right")
+    workers.url = f"unix://:wr0ng@{own.socket}"
+    assert workers.start("default").wait(10) != 0
+    assert "Redis refuses the user name or password" in workers.log()
+    assert "wr0ng" not in workers.log()
+
+
+def test_presence_tells_host_pid_queue_and_state(
+    workers: Any, client: redis.Redis, keys: Keys, eventually: Any, effects: Any
+) -> None:
+    process = workers.start("default")
+    (record,) = eventually(lambda: present(client, keys, "worker"))
+    assert (record["pid"], record["queue"], record["state"]) == (str(process.pid), "default", "idle")
+    jobs.Slow.dispatch(20)
+    eventually(lambda: present(client, keys, "worker")[0]["state"] == "busy", 9)
+
+
+def test_a_child_that_dies_is_replaced(workers: Any, client: redis.Redis, keys: Keys, eventually: Any) -> None:
+    process = workers.start("default", "-n", "2")
+    before = {
+        record["pid"] for record in eventually(lambda: len(found := present(client, keys, "worker")) == 2 and found)
+    }
+    os.kill(int(next(iter(before))), signal.SIGKILL)
+    eventually(lambda: {record["pid"] for record in present(client, keys, "worker")} - before)
+    process.terminate()
+    assert stopped_within(process, 3.0) == 0
