@@ -1,0 +1,257 @@
+"""Brings the stack of docker-compose.yml up for real, breaks it, looks, and takes it down. Run it as a script.
+
+    0   every promise held, or there is no container engine here (it says so)
+    1   one did not hold: the sentence that failed, then the logs of the containers
+
+The stack runs in a compose project of its own, so it disturbs no other, and is taken down also when a step failed. One
+image stays, `rqbeat-compose-test`: the next build's cache. Needs nothing but Python's standard library.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+ENGINE_SCRIPT = ROOT / "../shared/tools/containers.sh"
+CACHE_IMAGE = "rqbeat-compose-test"
+WORKERS = 3
+GRIDS = {"tick": 5, "chime": 60}
+"""The schedules of the default app, and their seconds."""
+VARIABLES = {"APP_FOLDER": "examples", "RQBEAT_APP": "quickstart:scheduler", "REDIS_PASSWORD": "", "STOP_GRACE": ""}
+"""The defaults, whatever the environment or a file `.env` says."""
+HEALTHY_WITHIN = 60
+GRACE = 60
+
+
+class BrokenPromiseError(Exception):
+    """What was to hold did not; the message says what."""
+
+
+class Stack:
+    """One compose project."""
+
+    def __init__(self, compose: list[str]) -> None:
+        self._compose = compose
+        self._environment = {**os.environ, **VARIABLES, "COMPOSE_PROJECT_NAME": f"rqbeattest{os.getpid()}"}
+
+    def __call__(self, *arguments: str, seconds: float = 120, fails: bool = False) -> str:
+        """Run one compose command; its output. Raises BrokenPromiseError when it fails, unless that is what it does."""
+        return _run([*self._compose, *arguments], self._environment, seconds, fails=fails)
+
+    def up(self, *options: str) -> None:
+        self("up", "-d", "--scale", f"worker={WORKERS}", *options, seconds=300)
+
+    def rqbeat(self, *arguments: str) -> Any:
+        """What a command says in JSON, asked in a worker, which is there also when the beat is not."""
+        return json.loads(self("exec", "-T", "worker", "rqbeat", *arguments, "--json"))
+
+    def containers(self) -> list[dict[str, Any]]:
+        """What the engine knows of each container, also of those that ended."""
+        names = self("ps", "-q").split() or self("ps", "-a", "-q").split()
+        found: list[dict[str, Any]] = json.loads(_run(["docker", "inspect", *names], self._environment, 30))
+        return found
+
+    def entries(self, schedule: str) -> list[dict[str, Any]]:
+        """The ledger of a schedule, oldest first."""
+        found: list[dict[str, Any]] = self.rqbeat("history", schedule, "-n", "1000")["entries"]
+        return found[::-1]
+
+    def down(self) -> None:
+        self("down", "-v", "--remove-orphans", "--rmi", "local", seconds=120)
+
+
+def main() -> int:
+    """Run all steps; the exit code."""
+    compose = _find_compose()
+    if compose is None:
+        print("skipped: no container engine here")
+        return 0
+    stack = Stack(compose)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the stack is taken down then, too
+    try:
+        for step in STEPS:
+            _timed(step, stack)
+    except (BrokenPromiseError, subprocess.TimeoutExpired) as broken:
+        print(f"FAILED: {broken}\n{_logs(stack)}")
+        return 1
+    finally:
+        stack.down()
+    print("ok")
+    return 0
+
+
+def builds(stack: Stack) -> None:
+    """The image builds; a copy of it is kept as the next build's cache."""
+    _run(["docker", "build", "-q", "-t", CACHE_IMAGE, str(ROOT)], dict(os.environ), 300)
+    stack("build", seconds=300)
+
+
+def becomes_healthy(stack: Stack) -> None:
+    """Every service is healthy within a minute, and none was restarted on the way."""
+    stack.up()
+    _wait(HEALTHY_WITHIN, "all containers are healthy", lambda: set(_states(stack, "Health", "Status")) == {"healthy"})
+    _expect(len(stack.containers()) == WORKERS + 2, "the stack has one redis, one beat and the workers asked for")
+    _expect(all(found["RestartCount"] == 0 for found in stack.containers()), "no container was started again")
+
+
+def is_closed(stack: Stack) -> None:
+    """Redis is reached from inside only, keeps writes and evicts nothing; the others write nowhere but in /tmp."""
+    published = [ports for found in stack.containers() if (ports := found["HostConfig"]["PortBindings"])]
+    _expect(not published, f"no port is published, found {published}")
+    for name, value in {"maxmemory-policy": "noeviction", "appendonly": "yes", "dir": "/data"}.items():
+        _expect(value in stack("exec", "-T", "redis", "valkey-cli", "config", "get", name), f"Redis has {name} {value}")
+    for service in ("beat", "worker"):
+        tried = stack("exec", "-T", service, "sh", "-c", "touch /app/x /opt/x 2>&1; touch /tmp/x && id -u")
+        _expect(tried.count("Read-only") == 2 and not tried.endswith("\n0\n"), f"{service} is read-only and not root")
+
+
+def runs_each_fire_once(stack: Stack) -> None:
+    """Both schedules fire on their grid, and each fire becomes one job that runs."""
+    _wait(75, "both schedules fired", lambda: len(stack.entries("tick")) >= 4 and len(stack.entries("chime")) >= 1)
+    _wait(15, "every job ran", lambda: _all_ran(stack))
+    _check_ledgers(stack)
+
+
+def survives_a_killed_beat(stack: Stack) -> None:
+    """Fires that were due while the beat lay dead are decided when it is back: none twice, none lost."""
+    stack("kill", "-s", "SIGKILL", "beat")
+    time.sleep(12)  # two fires of the quick schedule fall due with nobody there
+    before = len(stack.entries("tick"))
+    stack.up()
+    _wait(40, "the beat fires again", lambda: len(stack.entries("tick")) >= before + 4)
+    _check_ledgers(stack)
+
+
+def comes_back_after_a_crash(stack: Stack) -> None:
+    """A worker whose processes are killed is started again, by the engine alone."""
+    stack("exec", "-T", "--index", "1", "worker", "sh", "-c", "kill -KILL -1", fails=True)
+    _wait(30, "a worker was started again", lambda: sum(found["RestartCount"] for found in stack.containers()) == 1)
+    _wait(30, "it is healthy", lambda: set(_states(stack, "Health", "Status")) == {"healthy"})
+
+
+def keeps_its_data(stack: Stack) -> None:
+    """Containers that are removed and made again find the state that they left."""
+    stack("exec", "-T", "worker", "rqbeat", "pause", "chime")
+    before = stack.entries("tick")
+    stack("down", seconds=GRACE)
+    stack.up()
+    _wait(HEALTHY_WITHIN, "the workers are back", lambda: set(_states(stack, "Health", "Status")) == {"healthy"})
+    _expect(stack.entries("tick")[: len(before)] == before, "the ledger is the one from before")
+    status = {row["id"]: row["status"] for row in stack.rqbeat("list")["schedules"]}
+    _expect(status == {"tick": "active", "chime": "paused"}, f"what was paused stays so, found {status}")
+
+
+def stops_in_time(stack: Stack) -> None:
+    """A stop ends every process by itself, with 0, before its grace is over."""
+    began = time.monotonic()
+    ids = [found["Id"] for found in stack.containers()]
+    stack("stop", seconds=GRACE)
+    _expect(time.monotonic() - began < GRACE, "the stack stops within its grace")
+    ended = json.loads(_run(["docker", "inspect", *ids], dict(os.environ), 30))
+    codes = {found["Name"]: found["State"]["ExitCode"] for found in ended}
+    _expect(set(codes.values()) == {0}, f"every container ends with 0, found {codes}")
+
+
+STEPS = (
+    builds,
+    becomes_healthy,
+    is_closed,
+    runs_each_fire_once,
+    survives_a_killed_beat,
+    comes_back_after_a_crash,
+    keeps_its_data,
+    stops_in_time,
+)
+
+
+def _check_ledgers(stack: Stack) -> None:
+    """Every nominal time from the first to the last is covered by exactly one entry."""
+    for schedule, step in GRIDS.items():
+        covered = Counter(at for entry in stack.entries(schedule) for at in _covered(entry, step))
+        expected = range(min(covered), max(covered) + step, step)
+        twice = [at for at, times in covered.items() if times > 1]
+        lost = [at for at in expected if at not in covered]
+        _expect(not twice, f"{schedule}: no nominal time is decided twice, found {twice}")
+        _expect(not lost, f"{schedule}: no nominal time is lost, missing {lost}")
+
+
+def _covered(entry: dict[str, Any], step: int) -> range:
+    """The nominal times, epoch seconds, that an entry decides."""
+    first, last = (int(datetime.fromisoformat(entry[name]).timestamp()) for name in ("nominal", "until"))
+    _expect(len(found := range(first, last + 1, step)) == entry["count"], f"an entry counts its fires: {entry}")
+    return found
+
+
+def _all_ran(stack: Stack) -> bool:
+    """Whether as many runs ended well as fires became jobs, and none failed."""
+    fired = sum(entry["outcome"] == "enqueued" for schedule in GRIDS for entry in stack.entries(schedule))
+    queues = stack.rqbeat("queues")["queues"]
+    runs = sum(row["runs"] for row in stack.rqbeat("list")["schedules"])
+    _expect(all(row["failed"] == 0 and row["expired"] == 0 for row in queues), f"no job fails: {queues}")
+    return fired <= runs and all(row["depth"] == row["running"] == 0 for row in queues)
+
+
+def _states(stack: Stack, *path: str) -> list[Any]:
+    found = [container["State"] for container in stack.containers()]
+    for name in path:
+        found = [state.get(name, {}) for state in found]
+    return found
+
+
+def _find_compose() -> list[str] | None:
+    """The compose command, with an engine behind it; one is started where the script for it lies beside the project."""
+    if not _works("docker", "info") and ENGINE_SCRIPT.is_file():
+        _run(["bash", str(ENGINE_SCRIPT)], dict(os.environ), 600)
+    if not _works("docker", "info"):
+        return None
+    return next((found for found in (["docker", "compose"], ["docker-compose"]) if _works(*found, "version")), None)
+
+
+def _works(*command: str) -> bool:
+    return shutil.which(command[0]) is not None and subprocess.run(command, capture_output=True).returncode == 0  # noqa: PLW1510
+
+
+def _run(command: list[str], environment: dict[str, str], seconds: float, *, fails: bool = False) -> str:
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds, check=False
+    )
+    if ended.returncode != 0 and not fails:
+        raise BrokenPromiseError(f"`{' '.join(command)}` ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
+    return ended.stdout
+
+
+def _wait(seconds: float, what: str, holds: Callable[[], bool]) -> None:
+    ends = time.monotonic() + seconds
+    while not holds():
+        _expect(time.monotonic() < ends, f"within {seconds:g} s {what}")
+        time.sleep(1)
+
+
+def _expect(holds: bool, sentence: str) -> None:
+    if not holds:
+        raise BrokenPromiseError(sentence)
+
+
+def _timed(step: Callable[[Stack], None], stack: Stack) -> None:
+    began = time.monotonic()
+    step(stack)
+    print(f"{step.__name__.replace('_', ' ')}: {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _logs(stack: Stack) -> str:
+    return stack("logs", "--no-color", "--tail", "60")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
