@@ -215,10 +215,13 @@ def test_presence_tells_host_pid_queue_and_state(
 
 def test_a_child_that_dies_is_replaced(workers: Any, client: redis.Redis, keys: Keys, eventually: Any) -> None:
     process = workers.start("default", "-n", "2")
-    before = {
-        record["pid"] for record in eventually(lambda: len(found := present(client, keys, "worker")) == 2 and found)
-    }
-    os.kill(int(next(iter(before))), signal.SIGKILL)
-    eventually(lambda: {record["pid"] for record in present(client, keys, "worker")} - before)
+
+    def pids() -> set[int]:
+        return {int(record["pid"]) for record in present(client, keys, "worker")}
+
+    eventually(lambda: len(pids()) == 2)
+    before = pids()
+    os.kill(min(before), signal.SIGKILL)
+    eventually(lambda: pids() - before)
     process.terminate()
     assert stopped_within(process, 3.0) == 0
