@@ -89,12 +89,17 @@ async def _take_token(bucket: str, per_second: float) -> float:
     if site is not None:
         return await asyncio.to_thread(site.runs.rate_wait, bucket, per_second, most)
     now = SystemClock().monotonic()
-    full_at = max(now, _own_buckets.get(bucket, 0.0)) + 1 / per_second
-    _own_buckets[bucket] = full_at
-    return max(0.0, full_at - most / per_second - now)
+    _own_buckets[bucket], wait = reserve(_own_buckets.get(bucket, 0.0), now, per_second, most)
+    return wait
 
 
 _own_buckets: dict[str, float] = {}
+
+
+def reserve(full_at: float, now: float, per_second: float, most: float) -> tuple[float, float]:
+    """Take a token from a bucket that would be full at `full_at`: when it is full now, and the wait for the token."""
+    full_at = max(now, full_at) + 1 / per_second
+    return full_at, max(0.0, full_at - most / per_second - now)
 
 
 def _check_positive(what: str, **options: float) -> None:

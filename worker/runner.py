@@ -26,8 +26,9 @@ from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError, RqbeatError, StoreError, StoreRefusedError
 from shared.job import job_options
 from shared.options import check_queue
+from shared.outbox import set_outbox
 from shared.redisio.connection import check_server, connect, store_errors
-from shared.redisio.dispatch import Promoter
+from shared.redisio.dispatch import Promoter, RedisOutbox
 from shared.redisio.intake import Intake
 from shared.redisio.presence import Presence
 from shared.redisio.runs import Runs
@@ -193,6 +194,9 @@ class _Process:
         settings, keys = self._order.settings, self._order.settings.keys
         ours = connect(settings.url, name="rqbeat-worker")
         rqs = connect(settings.url, name="rqbeat-worker-rq")
+        set_outbox(
+            RedisOutbox(ours, keys)
+        )  # what a job dispatches goes where the job came from, whatever the environment
         return GuardedWorker(
             self._queue,
             connection=rqs,
