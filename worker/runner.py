@@ -196,7 +196,7 @@ class _Process:
         rqs = connect(settings.url, name="rqbeat-worker-rq")
         set_outbox(
             RedisOutbox(ours, keys)
-        )  # what a job dispatches goes where the job came from, whatever the environment
+        )  # what a job dispatches goes to where the job came from
         return GuardedWorker(
             self._queue,
             connection=rqs,

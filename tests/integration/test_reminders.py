@@ -39,6 +39,7 @@ class Installation:
 
     def __init__(self, spawn: Spawn, url: str, data: Path) -> None:
         self._spawn = spawn
+        self.url = url
         self._environ = {"RQBEAT_REDIS_URL": url, "DATA_DIR": str(data)}
         self.store, self.mailer = open_store(), open_mailer()
 
@@ -117,6 +118,14 @@ def test_a_reminder_past_its_deadline_is_dropped_and_shown_as_expired(reminders:
     wait_for(lambda: reminders.queue("reminders")["expired"] == 5, 15, "five expired")
     assert reminders.mailer.calls() == []
     assert admin.standings(reminders.store, workshop, workshop.starts_at) == {"missed": 5}
+
+
+def test_a_job_dispatches_to_the_redis_that_its_worker_serves(reminders: Installation) -> None:
+    workshop = reminders.seed(timedelta(minutes=45), 3)
+    reminders.start_beat()
+    reminders.start("worker", "--app", APP, "--url", reminders.url, RQBEAT_REDIS_URL="redis://127.0.0.1:1/0")
+    reminders.scan()
+    wait_for(lambda: reminders.standings(workshop) == {"sent": 3}, 20, "all sent")
 
 
 def test_a_replay_is_a_plain_call_that_queues_what_was_not_sent(
