@@ -128,6 +128,10 @@ class Trigger:
         """The trigger in a few words, for a column of a list."""
         raise NotImplementedError
 
+    def parts(self) -> tuple[Trigger, ...]:
+        """The triggers that this one is made of."""
+        return ()
+
     def bound_to(self, schedule_id: str) -> Trigger:  # noqa: ARG002 - most triggers have nothing to bind
         """The same trigger with what depends on the schedule's id (`H` in cron) settled; itself if nothing does."""
         return self

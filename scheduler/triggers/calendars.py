@@ -37,7 +37,7 @@ from scheduler.triggers.base import (
     settle,
     show,
 )
-from scheduler.triggers.compound import SEARCH_STEPS, check_fires, too_sparse
+from scheduler.triggers.compound import SEARCH_STEPS, check_fires, check_size, too_sparse
 from scheduler.triggers.crondays import day_number
 from scheduler.triggers.cronsyntax import WEEKDAYS
 from scheduler.triggers.localdays import DAY_MS, Piece, day_of, first_placed_after, pieces_of, place
@@ -250,6 +250,7 @@ class BusinessDayTrigger(Trigger):
     ) -> None:
         if not isinstance(trigger, Trigger) or not isinstance(calendar, Calendar):
             raise TriggerError(f"expected a trigger and a Calendar; found {show(trigger)} and {show(calendar)}")
+        check_size([trigger])
         if roll not in ROLLS:
             raise TriggerError(f"roll: found {show(roll)}, expected one of {', '.join(ROLLS)}")
         zone = find_zone(trigger.timezone if timezone is None else timezone)
@@ -257,6 +258,9 @@ class BusinessDayTrigger(Trigger):
         settle(self, start=seconds_of(start), end=seconds_of(end))
         settle(self, instants=clipped(_rolled(trigger.instants, calendar, zone, roll), start, end))
         check_fires(self)
+
+    def parts(self) -> tuple[Trigger, ...]:
+        return (self.trigger,)
 
     def bound_to(self, schedule_id: str) -> BusinessDayTrigger:
         bound = self.trigger.bound_to(schedule_id)

@@ -16,10 +16,11 @@ Combinations yield nothing before 1970. Counting the common instants of two memb
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import reduce
+from itertools import cycle
 from typing import ClassVar
 
 from scheduler.triggers.base import (
@@ -45,6 +46,9 @@ SEARCH_STEPS = 100_000
 DEEPEST = 32
 """How deep combinations may nest."""
 
+MOST_LEAVES = 256
+"""How many triggers a combination may be made of, all levels counted."""
+
 
 class CompoundLogic(Enum):
     """How the members of a compound go together."""
@@ -67,13 +71,11 @@ class Union:
         return max((at for member in self.members if (at := member.prev_ms(before)) is not None), default=None)
 
     def count_ms(self, after: int, until: int) -> int:
-        if not self.members:
-            return 0
         first, *others = self.members
         if not others:
             return first.count_ms(after, until)
         rest = others[0] if len(others) == 1 else Union(tuple(others))
-        return first.count_ms(after, until) + rest.count_ms(after, until) - _common(first, rest).count_ms(after, until)
+        return first.count_ms(after, until) + rest.count_ms(after, until) - count_common(first, rest, after, until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,7 @@ class Intersection:
         return self._meet(before - 1, lambda member, at: member.prev_ms(at + 1))
 
     def count_ms(self, after: int, until: int) -> int:
-        count = 0
-        at = self.next_ms(after)
-        while at is not None and at <= until:
-            count += 1
-            at = self.next_ms(at)
-        return count
+        return sum(1 for _ in _meetings(self.members, after, until))
 
     def _meet(self, start: int, seek: Callable[[Instants, int], int | None]) -> int | None:
         """Lets the members jump to each other's position, from `start`, until all agree."""
@@ -124,7 +121,7 @@ class Difference:
         return self._first_left(before, lambda instants, at: instants.prev_ms(at))
 
     def count_ms(self, after: int, until: int) -> int:
-        return self.kept.count_ms(after, until) - _common(self.kept, self.removed).count_ms(after, until)
+        return self.kept.count_ms(after, until) - count_common(self.kept, self.removed, after, until)
 
     def _first_left(self, start: int, seek: Callable[[Instants, int], int | None]) -> int | None:
         at = start
@@ -165,6 +162,9 @@ class CompoundTrigger(Trigger):
         settle(self, triggers=members, logic=logic, start=seconds_of(start), end=seconds_of(end))
         settle(self, instants=clipped(_combined([member.instants for member in members], self.logic), start, end))
         check_fires(self)
+
+    def parts(self) -> tuple[Trigger, ...]:
+        return self.triggers
 
     @property
     def timezone(self) -> str | None:
@@ -210,13 +210,22 @@ def _check_members(members: tuple[Trigger, ...], logic: CompoundLogic) -> None:
             raise TriggerError(
                 "jitter belongs to the schedule, not to a member of a compound: its instants would drift apart"
             )
-    if _depth(members) > DEEPEST:
-        raise TriggerError(f"a compound trigger nests at most {DEEPEST} deep")
+    check_size(members)
 
 
-def _depth(members: tuple[Trigger, ...]) -> int:
-    nested = [member.triggers for member in members if isinstance(member, CompoundTrigger)]
-    return 1 + max((_depth(inner) for inner in nested), default=0)
+def check_size(members: Iterable[Trigger]) -> None:
+    """Raises `TriggerError` if triggers that are to be combined nest too deep or are too many in all."""
+    leaves, depth = _extent(members)
+    if depth > DEEPEST or leaves > MOST_LEAVES:
+        raise TriggerError(
+            f"a combination is at most {DEEPEST} deep and has at most {MOST_LEAVES} triggers; found {depth} and {leaves}"
+        )
+
+
+def _extent(members: Iterable[Trigger]) -> tuple[int, int]:
+    """How many triggers there are in all, and how deep they nest."""
+    inner = [_extent(member.parts()) if member.parts() else (1, 0) for member in members]
+    return sum(leaves for leaves, _ in inner), 1 + max(depth for _, depth in inner)
 
 
 def _combined(members: list[Instants], logic: CompoundLogic) -> Instants:
@@ -233,11 +242,28 @@ def _combined(members: list[Instants], logic: CompoundLogic) -> Instants:
     return Clipped(Difference(first, others[0] if len(others) == 1 else Union(tuple(others))), 0, END_MS)
 
 
-def _common(one: Instants, other: Instants) -> Instants:
+def count_common(one: Instants, other: Instants, after: int, until: int) -> int:
+    """How many instants in (after, until] both yield: at once for two grids, else by walking the sparser one."""
+    if _grid_of(one) is None or _grid_of(other) is None:
+        return sum(1 for _ in _meetings((one, other), after, until))
     try:
-        return _intersection([one, other])
+        return _intersection([one, other]).count_ms(after, until)
     except NeverFiresError:
-        return Union(())
+        return 0
+
+
+def _meetings(members: tuple[Instants, ...], after: int, until: int) -> Iterator[int]:
+    """The instants in (after, until] that all members yield. The end bounds the search, not a number of steps."""
+    at, agreed = after + 1, 0
+    for member in cycle(members):
+        found = member.next_ms(at - 1)
+        if found is None or found > until:
+            return
+        agreed = agreed + 1 if found == at else 1
+        at = found
+        if agreed >= len(members):
+            yield at
+            at, agreed = at + 1, 0
 
 
 def _intersection(members: list[Instants]) -> Instants:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from scheduler.triggers.wall import DAY, REACH
-from scheduler.triggers.zones import Stretch, Zone
+from scheduler.triggers.zones import Zone
 
 DAY_MS = DAY * 1000
 
@@ -32,18 +32,17 @@ def day_of(zone: Zone, at: int) -> int:
 def pieces_of(zone: Zone, day: int) -> Iterator[Piece]:
     """The pieces of a day: one, more if the clock changes on it, none if the zone left it out."""
     low, high = day * DAY_MS, (day + 1) * DAY_MS
-    for stretch in _around(zone, low, high):
-        offset = stretch.offset * 1000
-        start, end = max(stretch.start * 1000, low - offset), min(stretch.end * 1000, high - offset)
-        if start < end:
-            yield Piece(start, end, offset)
+    for start, end, offset in _around(zone, low, high):
+        piece = Piece(max(start, low - offset), min(end, high - offset), offset)
+        if piece.start < piece.end:
+            yield piece
 
 
 def place(zone: Zone, wall: int) -> int:
     """The instant at which a wall time is placed."""
-    for stretch in _around(zone, wall, wall):
-        at = max(stretch.start * 1000, wall - stretch.offset * 1000)
-        if at < stretch.end * 1000:
+    for start, end, offset in _around(zone, wall, wall):
+        at = max(start, wall - offset)
+        if at < end:
             return at
     raise AssertionError("every wall time is reached")
 
@@ -54,10 +53,11 @@ def first_placed_after(zone: Zone, at: int) -> int:
     return max(at + 1 + stretch.offset * 1000, (stretch.start + stretch.before) * 1000)
 
 
-def _around(zone: Zone, low: int, high: int) -> Iterator[Stretch]:
-    """The stretches in which wall times from `low` to `high` may be shown, in order."""
+def _around(zone: Zone, low: int, high: int) -> Iterator[Piece]:
+    """The time in which wall times from `low` to `high` may be shown, in pieces that follow on each other."""
     second, last = low // 1000 - REACH, high // 1000 + REACH
     while second <= last:
         stretch = zone.stretch_at(second)
-        yield stretch
+        # From `second`, not from the stretch's own start: the stretches that a zone answers with may overlap.
+        yield Piece(second * 1000, stretch.end * 1000, stretch.offset * 1000)
         second = stretch.end

@@ -63,7 +63,10 @@ class Zone:
     info: ZoneInfo | None
 
     def stretch_at(self, second: int) -> Stretch:
-        """The stretch that holds at an instant, in epoch s."""
+        """The stretch that holds at an instant, in epoch s.
+
+        Its start and end are changes of offset, or lie days away from any; so neighbours asked for in turn may overlap.
+        """
         if self.info is None:
             return _ALL_OF_UTC
         if second >= _REPEATS:
