@@ -35,6 +35,7 @@ COMMANDS = {
     "list": ("scheduler.cli.listing:listing", "Schedules, with their next and last fires."),
     "show": ("scheduler.cli.listing:show", "One schedule: policies, next fires, latest decisions."),
     "next": ("scheduler.cli.preview:preview", "Preview fires of a schedule or of an expression."),
+    "explain": ("scheduler.cli.preview:explain", "What a cron expression means, and what may surprise."),
     "history": ("scheduler.cli.listing:history", "The ledger: what was decided, newest first."),
     "queues": ("scheduler.cli.queues:queues", "Queues in numbers; --watch keeps them on the screen."),
     "fire": ("scheduler.cli.control:fire", "Enqueue one job of a schedule now."),
