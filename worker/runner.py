@@ -194,9 +194,7 @@ class _Process:
         settings, keys = self._order.settings, self._order.settings.keys
         ours = connect(settings.url, name="rqbeat-worker")
         rqs = connect(settings.url, name="rqbeat-worker-rq")
-        set_outbox(
-            RedisOutbox(ours, keys)
-        )  # what a job dispatches goes to where the job came from
+        set_outbox(RedisOutbox(ours, keys))  # what a job dispatches goes to where the job came from
         return GuardedWorker(
             self._queue,
             connection=rqs,
