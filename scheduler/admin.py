@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from scheduler import schedule as definitions
-from scheduler.planner import due_time, first_cursor, single_fire
+from scheduler.planner import due_time, first_cursor, missed_while_paused, single_fire
 from scheduler.ports import Status
 from scheduler.schedule import Schedule
 from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, definition_fields
@@ -182,8 +182,7 @@ class Admin:
         """What resuming comes to, planned from what is stored now."""
         held = self.held([schedule_id])[schedule_id]
         schedule = _unpacked(schedule_id, held)
-        discards = schedule.policy.on_resume == "discard"
-        moved = max(held.cursor, self._redis_now()) if discards else held.cursor
+        moved, missed = missed_while_paused(schedule, held.cursor, self._redis_now())
         following = schedule.trigger.next_ms(moved)
         return {
             "action": "resume",
@@ -192,7 +191,7 @@ class Admin:
             "moved": moved,
             "next": False if following is None else following,
             "due": False if following is None else due_time(schedule, following),
-            "missed": _missed(schedule, held.cursor, moved) or False,
+            "missed": [missed.nominal, missed.until, missed.count] if missed else False,
         }
 
     def _definition(self, schedule_id: str) -> Schedule:
@@ -240,13 +239,6 @@ def _trigger_changed(schedule: Schedule, held: Held) -> bool:
         return to_data(definitions.unpack(held.definition).trigger) != to_data(schedule.trigger)
     except ValueError:
         return True  # what was stored can't be read, so nothing of it can be kept
-
-
-def _missed(schedule: Schedule, cursor: int, moved: int) -> list[int] | None:
-    """The nominal times that a resumed schedule passes over, as first, last and count."""
-    count = schedule.trigger.count_ms(cursor, moved)
-    first, last = schedule.trigger.next_ms(cursor), schedule.trigger.prev_ms(moved + 1)
-    return [first, last, count] if count and first is not None and last is not None else None
 
 
 def _held(row: Sequence[bytes | None]) -> Held:

@@ -26,7 +26,7 @@ its grace, or into the last misfire when there is none: after an outage a schedu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scheduler.schedule import Schedule
@@ -114,6 +114,16 @@ def first_cursor(schedule: Schedule, now: int) -> int:
     only = schedule.trigger.next_ms(-(2**53))
     is_single = only is not None and schedule.trigger.next_ms(only) is None
     return only - 1 if is_single and only is not None else now
+
+
+def missed_while_paused(schedule: Schedule, cursor: int, now: int) -> tuple[int, Against | None]:
+    """Where a paused schedule goes on from when it is resumed at `now`, and the range that it passes over.
+
+    With `on_resume="catch_up"` the cursor stays and nothing is passed over: the next plan treats it as an outage.
+    """
+    moved = max(cursor, now) if schedule.policy.on_resume == "discard" else cursor
+    passed = _range(schedule, cursor, moved, "paused")
+    return moved, None if passed is None else replace(passed, outcome="skipped", kind="scheduled")
 
 
 def single_fire(schedule: Schedule, nominal: int, now: int, kind: Kind, request: str) -> Fire:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from scheduler.planner import Against, Fire, Plan
 from scheduler.schedule import Schedule
+from shared.instants import iso
 
 Code = Literal["ok", "already", "moved", "stale", "gone", "early", "error"]
 Status = Literal["active", "paused", "completed", "cancelled"]
@@ -134,6 +135,37 @@ class Renewal:
 
     now: int
     head: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """One decision: about the nominal times from `nominal` to `until`, `count` of them. Instants in ms."""
+
+    schedule: str
+    nominal: int
+    until: int
+    count: int
+    decided: int
+    outcome: str
+    reason: str
+    kind: str
+    job_id: str | None
+    due: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The entry of `history --json`. Lateness counts from the due time."""
+        return {
+            "schedule": self.schedule,
+            "nominal": iso(self.nominal),
+            "until": iso(self.until),
+            "count": self.count,
+            "decided": iso(self.decided),
+            "outcome": self.outcome,
+            "reason": self.reason or None,
+            "kind": self.kind,
+            "job_id": self.job_id,
+            "lateness_ms": self.decided - self.due,
+        }
 
 
 Decision = Fire | Against

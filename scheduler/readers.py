@@ -12,6 +12,7 @@ from typing import Any, cast
 import msgpack
 
 from scheduler import schedule as definitions
+from scheduler.ports import LedgerEntry
 from scheduler.reconcile import Stored
 from scheduler.schedule import Schedule
 from shared.errors import NotFoundError, RqbeatError
@@ -60,37 +61,6 @@ class ScheduleView:
             "owner": self.owner,
             "error": self.error or None,
             "note": self.note or None,
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerEntry:
-    """One decision: about the nominal times from `nominal` to `until`, `count` of them. Instants in ms."""
-
-    schedule: str
-    nominal: int
-    until: int
-    count: int
-    decided: int
-    outcome: str
-    reason: str
-    kind: str
-    job_id: str | None
-    due: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry of `history --json`. Lateness counts from the due time."""
-        return {
-            "schedule": self.schedule,
-            "nominal": iso(self.nominal),
-            "until": iso(self.until),
-            "count": self.count,
-            "decided": iso(self.decided),
-            "outcome": self.outcome,
-            "reason": self.reason or None,
-            "kind": self.kind,
-            "job_id": self.job_id,
-            "lateness_ms": self.decided - self.due,
         }
 
 

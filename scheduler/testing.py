@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler.simulation import Decisions, simulate
+
+__all__ = ["Decisions", "ManualClock", "simulate"]
+
 
 @dataclass(slots=True)
 class ManualClock:

@@ -7,7 +7,8 @@ from dataclasses import asdict
 import click
 
 from scheduler.cli.common import as_json, print_json, print_table, redis_options, settings, span
-from scheduler.readers import LedgerEntry, ScheduleView
+from scheduler.ports import LedgerEntry
+from scheduler.readers import ScheduleView
 from scheduler.wiring import open_reader
 from shared.clock import SystemClock
 from shared.instants import iso

@@ -1,0 +1,242 @@
+"""A store in memory: the rules of `commit.lua` in Python, for simulation and for tests of apps.
+
+The contract suite holds it equal to the store in Redis, case by case. It belongs to one thread. Jobs are only
+recorded; whoever owns the store says when one ends.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from scheduler.planner import Against, Fire, due_time, first_cursor
+from scheduler.ports import (
+    Code,
+    Committed,
+    DueBatch,
+    DueRow,
+    Lease,
+    LeaseState,
+    LedgerEntry,
+    Planned,
+    PlanResult,
+    Renewal,
+    Status,
+)
+from scheduler.schedule import Schedule
+from shared.clock import Clock
+
+LIVE = frozenset({"queued", "started", "scheduled", "deferred"})
+
+
+@dataclass(slots=True)
+class Entry:
+    """One stored schedule."""
+
+    schedule: Schedule
+    cursor: int
+    revision: int = 1
+    status: Status = "active"
+    next: int | None = None
+    due: int | None = None
+    fired: int = 0
+    last: int | None = None
+    error: str = ""
+    outstanding: dict[str, int] = field(default_factory=dict)
+
+
+class MemoryStore:
+    """Timetable, lease, queues and ledger in one process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.entries: dict[str, Entry] = {}
+        self.jobs: dict[str, str] = {}
+        self.queues: dict[str, list[str]] = {}
+        self.ledger: list[LedgerEntry] = []
+        self.lease = LeaseState(owner="", term="", counter="")
+        self._clock = clock
+        self._fired: set[tuple[str, int]] = set()
+        self._heap: list[tuple[int, str]] = []
+
+    # The timetable.
+
+    def add(self, schedule: Schedule) -> Entry:
+        """Store a new schedule: it starts from now."""
+        entry = self.entries[schedule.id] = Entry(schedule, first_cursor(schedule, self._clock.now_ms()))
+        self.index(entry, schedule.trigger.next_ms(entry.cursor))
+        return entry
+
+    def index(self, entry: Entry, following: int | None) -> None:
+        """Put a schedule where its next fire belongs; without one it is completed."""
+        entry.next = following
+        entry.due = None if following is None else due_time(entry.schedule, following)
+        if entry.due is None:
+            entry.status = "completed"
+        else:
+            heapq.heappush(self._heap, (entry.due, entry.schedule.id))
+
+    def record(self, entry: Entry, decision: Against) -> None:
+        """Write a range that was decided against into the ledger."""
+        self._record(entry, decision, decision.until, decision.count, decision.outcome, decision.reason)
+
+    def head(self) -> int | None:
+        """The earliest due time of an active schedule."""
+        while self._heap:
+            due, schedule_id = self._heap[0]
+            entry = self.entries.get(schedule_id)
+            if entry and entry.status == "active" and entry.due == due:
+                return due
+            heapq.heappop(self._heap)
+        return None
+
+    def due(self, now: int, most: int) -> DueBatch:
+        ready = min(now, self._clock.now_ms())
+        rows: list[DueRow] = []
+        while (head := self.head()) is not None and head <= ready and len(rows) < most:
+            _, schedule_id = heapq.heappop(self._heap)
+            if all(row.id != schedule_id for row in rows):
+                rows.append(self._row(schedule_id))
+        for row in rows:
+            heapq.heappush(self._heap, (row.due, row.id))
+        return DueBatch(now=ready, head=self.head(), rows=rows)
+
+    def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
+        found = ((schedule_id, self.entries.get(schedule_id)) for schedule_id in ids)
+        return {schedule_id: (entry.revision, entry.schedule) for schedule_id, entry in found if entry}
+
+    def set_aside(self, lease: Lease, schedule_id: str, until: int, error: str) -> None:
+        entry = self.entries.get(schedule_id)
+        if entry and self._holds(lease):
+            entry.error, entry.due = error, until
+            heapq.heappush(self._heap, (until, schedule_id))
+
+    def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
+        if not self._holds(lease):
+            return None
+        results = [self._commit_one(planned) for planned in plans]
+        return Committed(now=self._clock.now_ms(), head=self.head(), results=results)
+
+    # The lease.
+
+    def read(self) -> LeaseState:
+        return self.lease
+
+    def claim(self, owner: str, seen: LeaseState) -> Lease | None:
+        if seen != self.lease and self.lease.owner:
+            return None
+        term = str(int(self.lease.term or 0) + 1)
+        self.lease = LeaseState(owner=owner, term=term, counter="0")
+        return Lease(owner=owner, term=term)
+
+    def renew(self, lease: Lease) -> Renewal | None:
+        if not self._holds(lease):
+            return None
+        counter = str(int(self.lease.counter) + 1)
+        self.lease = LeaseState(owner=lease.owner, term=lease.term, counter=counter)
+        return Renewal(now=self._clock.now_ms(), head=self.head())
+
+    def release(self, lease: Lease) -> None:
+        if self._holds(lease):
+            self.lease = LeaseState(owner="", term=lease.term, counter=self.lease.counter)
+
+    # The commit, rule by rule as in commit.lua.
+
+    def _holds(self, lease: Lease) -> bool:
+        return (lease.owner, lease.term) == (self.lease.owner, self.lease.term)
+
+    def _row(self, schedule_id: str) -> DueRow:
+        entry = self.entries[schedule_id]
+        return DueRow(
+            id=schedule_id,
+            due=entry.due or 0,
+            revision=entry.revision,
+            status=entry.status,
+            cursor=entry.cursor,
+        )
+
+    def _commit_one(self, planned: Planned) -> PlanResult:
+        entry = self.entries.get(planned.plan.schedule_id)
+        code = self._judge(entry, planned)
+        if code != "ok" or entry is None:
+            return PlanResult(code=code, settled={})
+        return PlanResult(code="ok", settled=self._apply(entry, planned))
+
+    def _judge(self, entry: Entry | None, planned: Planned) -> Code:
+        plan = planned.plan
+        if entry is None or entry.status != "active":
+            return "gone"
+        if entry.revision != planned.revision:
+            return "stale"
+        if entry.cursor != plan.base:
+            return "already" if entry.cursor >= plan.cursor else "moved"
+        if max((decision.due for decision in plan.decisions), default=0) > self._clock.now_ms():
+            return "early"
+        return "ok"
+
+    def _apply(self, entry: Entry, planned: Planned) -> dict[int, tuple[str, str]]:
+        plan, settled, cursor = planned.plan, {}, planned.plan.cursor
+        entry.outstanding = {
+            job_id: nominal for job_id, nominal in entry.outstanding.items() if self.jobs.get(job_id) in LIVE
+        }
+        for index, decision in enumerate(plan.decisions):
+            if _is_spent(entry):
+                break
+            outcome = self._settle(entry, decision)
+            cursor = decision.until if isinstance(decision, Against) else decision.nominal
+            if isinstance(decision, Fire) and outcome[0] != "enqueued":
+                settled[index] = outcome
+        entry.cursor = cursor if _is_spent(entry) else plan.cursor
+        entry.error = ""
+        self.index(entry, None if _is_spent(entry) else plan.next)
+        return settled
+
+    def _settle(self, entry: Entry, decision: Fire | Against) -> tuple[str, str]:
+        if isinstance(decision, Against):
+            self.record(entry, decision)
+            return decision.outcome, decision.reason
+        outcome, reason = self._enqueue(entry, decision)
+        self._record(entry, decision, decision.nominal, 1, outcome, reason)
+        return outcome, reason
+
+    def _enqueue(self, entry: Entry, fire: Fire) -> tuple[str, str]:
+        schedule_id, most = entry.schedule.id, entry.schedule.policy.instances
+        if (schedule_id, fire.nominal) in self._fired or fire.job_id in self.jobs:
+            return "deduplicated", ""
+        if most and len(entry.outstanding) >= most:
+            return "skipped", "overlap"
+        self._fired.add((schedule_id, fire.nominal))
+        self.jobs[fire.job_id] = "queued"
+        self._push(entry.schedule, fire.job_id)
+        if most:
+            entry.outstanding[fire.job_id] = fire.nominal
+        entry.fired += 1
+        entry.last = fire.nominal
+        return "enqueued", ""
+
+    def _push(self, schedule: Schedule, job_id: str) -> None:
+        queue = self.queues.setdefault(schedule.options.queue, [])
+        queue.insert(0 if schedule.options.at_front else len(queue), job_id)
+
+    def _record(
+        self, entry: Entry, decision: Fire | Against, until: int, count: int, outcome: str, reason: str
+    ) -> None:
+        self.ledger.append(
+            LedgerEntry(
+                schedule=entry.schedule.id,
+                nominal=decision.nominal,
+                until=until,
+                count=count,
+                decided=self._clock.now_ms(),
+                outcome=outcome,
+                reason=reason,
+                kind=decision.kind,
+                job_id=decision.job_id,
+                due=decision.due,
+            )
+        )
+
+
+def _is_spent(entry: Entry) -> bool:
+    limit = entry.schedule.policy.limit
+    return bool(limit) and entry.fired >= limit
