@@ -12,8 +12,9 @@ import signal
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
+from typing import Any
 
 from rq.exceptions import StopRequested
 from rq.job import Job as RqJob
@@ -25,8 +26,8 @@ from shared.errors import RqbeatError
 from shared.redisio.connection import Client, store_errors
 from shared.redisio.intake import Intake, Taken
 from shared.redisio.runs import Runs
-from worker.chores import Chores
-from worker.guard.beats import LEASE_SECONDS, MAINTENANCE_SECONDS, BeatGuard
+from worker.chores import Chores, Rhythm
+from worker.guard.beats import BEAT_SECONDS, LEASE_SECONDS, MAINTENANCE_SECONDS, BeatGuard
 from worker.guard.job import GuardedJob, PayloadSerializer
 from worker.guard.recovery import Recovery
 from worker.guard.run import guarded_queue
@@ -59,6 +60,7 @@ class GuardedWorker(BeatGuard):
             log_job_description=False,
         )
         self.intake, self.runs, self.chores, self.clock = intake, runs, chores, clock
+        self.beat, self.maintenance = Rhythm(clock, BEAT_SECONDS), Rhythm(clock, MAINTENANCE_SECONDS)
         self.recovery = Recovery(self.queues[0], intake, runs, self.handle_job_failure, clock)
         self._stop_asked_at = 0.0
 
@@ -90,6 +92,11 @@ class GuardedWorker(BeatGuard):
         with self._ending_in_order():
             super().execute_job(job, queue)
         self.done += 1
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """With a pipeline nothing is sent yet, and an error is the caller's."""
+        with nullcontext() if pipeline is not None else self._ending_in_order():
+            super().heartbeat(timeout, pipeline)
 
     def check_for_suspension(self, burst: bool) -> None:
         with self._ending_in_order():

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from redis.exceptions import RedisError
 from rq.executions import Execution
 from rq.job import JobStatus
 from rq.queue import Queue
@@ -19,8 +18,11 @@ from rq.registry import FailedJobRegistry, FinishedJobRegistry
 from rq.worker_registration import clean_worker_registry
 
 from shared.clock import Clock
+from shared.errors import StoreError, StoreUnavailableError
+from shared.redisio.connection import store_errors
 from shared.redisio.intake import Intake
 from shared.redisio.runs import Runs
+from worker.deadline import skew_problem
 from worker.guard.job import GuardedJob
 from worker.suspects import Suspects
 
@@ -52,18 +54,26 @@ class Recovery:
         if not self._intake.begin_maintenance():
             return
         try:
-            now = self._runs.now()
+            now = self._now()
             self._each(self._abandoned, self._intake.abandoned(now), self._recover)
             self._each(self._unstarted, self._intake.taken(), self._put_back)
             self._sweep(now)
         finally:
             self._intake.end_maintenance()
 
+    def _now(self) -> float:
+        """Redis' clock. Leases are written by their holders' clocks: one that is off would take live runs for dead."""
+        now = self._runs.now()
+        if problem := skew_problem(self._clock.now_ms() / 1000, now):
+            raise StoreUnavailableError(problem)
+        return now
+
     def _each(self, suspects: Suspects, seen: list[bytes], act: Callable[[bytes], None]) -> None:
         for member in suspects.ripe(seen, self._clock.monotonic()):
             try:
-                act(member)
-            except (RedisError, ValueError, KeyError, TypeError) as error:
+                with store_errors():
+                    act(member)
+            except (StoreError, ValueError, KeyError, TypeError) as error:
                 log.warning("maintenance of %s: %r is skipped: %s", self._queue.name, member[:100], error)
 
     def _recover(self, member: bytes) -> None:
