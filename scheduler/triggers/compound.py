@@ -218,7 +218,7 @@ def check_size(members: Iterable[Trigger]) -> None:
     leaves, depth = _extent(members)
     if depth > DEEPEST or leaves > MOST_LEAVES:
         raise TriggerError(
-            f"a combination is at most {DEEPEST} deep and has at most {MOST_LEAVES} triggers; found {depth} and {leaves}"
+            f"a combination is at most {DEEPEST} deep, of at most {MOST_LEAVES} triggers; found {depth} and {leaves}"
         )
 
 
