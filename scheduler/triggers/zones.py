@@ -13,7 +13,6 @@ about 2400 only.
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -140,6 +139,8 @@ def _advice(key: object) -> str:
 
 
 def _near_misses(key: str) -> str:
+    import difflib  # noqa: PLC0415 - needed for a misspelt name only
+
     by_lower = {name.lower(): name for name in sorted(_zone_names())}
     wanted = key.strip().lower().replace(" ", "_")
     cities = {name.rpartition("/")[2].lower(): name for name in sorted(_zone_names()) if "/" in name}
