@@ -208,7 +208,7 @@ class _Process:
             self._queue,
             connection=rqs,
             intake=Intake(rqs, keys, self._queue),
-            runs=Runs(ours, keys),
+            runs=Runs(rqs, keys),  # over the connection that a run needs anyway
             chores=Chores(Promoter(ours, keys), Presence(ours, keys, "worker"), self._queue, self._clock),
             clock=self._clock,
         )

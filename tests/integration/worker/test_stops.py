@@ -199,7 +199,7 @@ def test_redis_auth_a_wrong_password_is_told_in_one_line_without_it(workers: Any
     with connect(own.url) as client:
         client.config_set("requirepass", "right")
     workers.url = f"unix://:wr0ng@{own.socket}"
-    assert workers.start("default").wait(10) != 0
+    assert workers.start("default").wait(10) == 2
     assert "Redis refuses the user name or password" in workers.log()
     assert "wr0ng" not in workers.log()
 
@@ -303,7 +303,7 @@ def test_namespaces_never_meet(workers: Any, client: redis.Redis) -> None:
 def test_a_prefix_that_comes_too_late_is_told(workers: Any, tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import rq\n")
     search = f"{tmp_path}:{workers.python_path}"
-    assert workers.start("default", "--namespace", "shop", PYTHONPATH=search).wait(10) != 0
+    assert workers.start("default", "--namespace", "shop", PYTHONPATH=search).wait(10) == 2
     assert "rq was imported with the key prefix 'rq'" in workers.log()
 
 
@@ -315,3 +315,31 @@ def test_a_rate_limit_is_shared_by_all_processes(workers: Any, effects: Any, eve
     process.terminate()
     # 20 a second from a bucket that starts full: the last 40 take two seconds
     assert 1.9 <= max(times) - min(times) <= 4.0
+
+
+@pytest.mark.parametrize(
+    ("args", "environ", "words"),
+    [
+        (["a:b"], {}, "queue: RQ builds its keys with ':'"),
+        ([], {"RQBEAT_APP": "nowhere:scheduler"}, "there is no module 'nowhere'"),
+        ([], {"RQBEAT_APP": ""}, "no app given"),
+        ([], {"RQBEAT_REDIS_URL": "http://x"}, "Redis URL 'http://x'"),
+        ([], {"RQBEAT_NAMESPACE": "a b"}, "namespace: "),
+        (["--processes", "0"], {}, "Invalid value for '-n'"),
+    ],
+)
+def test_wrong_settings_are_one_line_and_exit_2(
+    workers: Any, args: list[str], environ: dict[str, str], words: str
+) -> None:
+    assert workers.start(*args, **environ).wait(10) == 2
+    assert words in workers.log()
+    assert "Traceback" not in workers.log()
+
+
+def test_one_of_several_workers_told_of_a_wrong_setting_ends_them_all(workers: Any, own: OwnServer) -> None:
+    own.start()
+    with connect(own.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+    workers.url = own.url
+    assert workers.start("default", "-n", "3").wait(10) == 2
+    assert "Redis evicts keys" in workers.log()
