@@ -25,6 +25,7 @@ it is computed). The declaration is frozen; bounds (`start`, `end`) are laid aro
 from __future__ import annotations
 
 import math
+import reprlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -41,6 +42,9 @@ FIRST_MS = -62_135_596_800_000
 
 END_MS = 253_402_300_800_000
 """10000-01-01T00:00Z, in ms: nothing fires at or after it."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 64
 
 Instant = float | datetime
 """What a person may pass as an instant: epoch seconds, or an aware datetime."""
@@ -241,9 +245,9 @@ def iso(ms: int) -> str:
 
 
 def show(value: object) -> str:
-    """A value for an error message, never longer than a line."""
+    """A value for an error message, never longer than a line, however large or deep it is."""
     try:
-        text = repr(value[:60]) if isinstance(value, str | bytes) else repr(value)
+        text = _SHORT.repr(value)
     except ValueError:  # Python declines to write out an int of thousands of digits
         text = f"a huge {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."
