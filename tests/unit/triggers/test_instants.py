@@ -19,8 +19,17 @@ def test_a_whole_millisecond_survives_the_float(ms):
 
 @pytest.mark.parametrize("trigger", TRIGGERS)
 @pytest.mark.parametrize(
-    "bad", [float("nan"), float("inf"), float("-inf"), "tomorrow", "x" * 10_000_000, None, datetime(2026, 1, 1)]
-)  # noqa: DTZ001
+    "bad",
+    [
+        float("nan"),
+        float("inf"),
+        float("-inf"),
+        "tomorrow",
+        pytest.param("x" * 10_000_000, id="10 MB"),
+        None,
+        datetime(2026, 1, 1),  # noqa: DTZ001 - the fault itself
+    ],
+)
 def test_what_is_no_instant_is_refused_in_one_sentence(trigger, bad):
     with pytest.raises(TriggerError):
         trigger.next_fire(bad)
@@ -64,7 +73,7 @@ def test_a_date_fires_once_and_never_early():
         float("nan"),
         float("inf"),
         1e300,
-        10**5000,
+        10**400,
         True,
         "60",
         None,
@@ -125,7 +134,17 @@ class TestInterval:
 
 
 @pytest.mark.parametrize(
-    "zone", ["UTC+3", "Europa/Madrid", "", "../etc/passwd", "europe/paris", "x" * 10_000_000, 5, "\0"]
+    "zone",
+    [
+        "UTC+3",
+        "Europa/Madrid",
+        "",
+        "../etc/passwd",
+        "europe/paris",
+        pytest.param("x" * 10_000_000, id="10 MB"),
+        5,
+        "\0",
+    ],
 )
 def test_a_zone_that_is_none_is_refused(zone):
     with pytest.raises(UnknownZoneError):
