@@ -145,7 +145,7 @@ class _Process:
         try:
             with store_errors():
                 worker = self._build()
-                worker.work(burst=self._order.burst, max_jobs=self._jobs_left(), logging_level="WARNING")
+                worker.work(burst=self._order.burst, max_jobs=self._jobs_left(), logging_level="ERROR")
         except StoreError as error:
             self._pause(error)
             return None

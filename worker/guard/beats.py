@@ -81,12 +81,19 @@ class BeatGuard(RunGuard):
                 log.warning("job %s runs on: %s", job.id, error)
             self._is_cut_off = True
 
+    def unsubscribe(self) -> None:
+        """RQ wakes its listening thread before it tells it to stop: the thread listens on, and a second is lost."""
+        listener: Any = self.pubsub_thread
+        if listener is not None:
+            listener.stop()
+        super().unsubscribe()  # type: ignore[no-untyped-call]
+
     def teardown(self) -> None:
         """RQ's raises when Redis is gone, and leaves its listening thread behind."""
         for step in (self.unsubscribe, self.register_death):
             try:
                 with store_errors():
-                    step()  # type: ignore[no-untyped-call]
+                    step()
             except StoreError as error:
                 log.debug("no orderly goodbye: %s", error)
         self.chores.leave()

@@ -8,6 +8,7 @@ workers may have been lost with the rest.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import uuid
@@ -33,9 +34,14 @@ from worker.guard.recovery import Recovery
 from worker.guard.run import guarded_queue
 
 TURN_SECONDS = 1
+STOP_SECONDS = 2
 WATCH_SECONDS = 2  # how often the parent looks up while a job runs
 
 log = logging.getLogger("rqbeat.worker")
+
+
+def _leave(_signum: int, _frame: FrameType | None) -> None:
+    os._exit(0)
 
 
 class GuardedWorker(BeatGuard):
@@ -69,6 +75,11 @@ class GuardedWorker(BeatGuard):
         """Whether a signal asked for a warm stop."""
         return self._stop_requested
 
+    def bootstrap(self, *args: Any, **kwargs: Any) -> None:
+        """RQ listens to signals only after it has registered: one in between left a dead worker on the list."""
+        self._install_signal_handlers()  # type: ignore[no-untyped-call]
+        super().bootstrap(*args, **kwargs)
+
     def dequeue_job_and_maintain_ttl(
         self,
         timeout: int | None,
@@ -89,6 +100,7 @@ class GuardedWorker(BeatGuard):
         raise StopRequested
 
     def execute_job(self, job: RqJob, queue: Queue) -> None:
+        signal.alarm(0)  # from here on there is something at stake: see `request_stop`
         with self._ending_in_order():
             super().execute_job(job, queue)
         self.done += 1
@@ -103,8 +115,14 @@ class GuardedWorker(BeatGuard):
             super().check_for_suspension(burst)
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler
-        """RQ's handler talks to Redis and raises out of whatever is going on, a pop included; a flag loses nothing."""
+        """RQ's handler talks to Redis and raises out of whatever is going on, a pop included; a flag loses nothing.
+
+        An idle worker that waits for a Redis that hangs leaves without a goodbye: its lease ends by itself.
+        """
         self._stop_requested = True
+        if self.get_state() != WorkerStatus.BUSY:
+            signal.signal(signal.SIGALRM, _leave)
+            signal.alarm(STOP_SECONDS)
         self._stop_asked_at = self.clock.monotonic()
         for sig in (signal.SIGINT, signal.SIGTERM):
             signal.signal(sig, self.request_force_stop)

@@ -218,3 +218,13 @@ def test_rqs_own_tools_read_and_requeue_our_jobs(
     FailedJobRegistry(queue=queue).requeue(handle.id)
     workers.start("default", "--burst").wait(20)
     assert (status(handle.id), client.hget(keys.rq_job(handle.id), "attempt")) == ("failed", b"2")
+
+
+def test_a_job_whose_records_are_not_kept_leaves_none(
+    workers: Any, client: redis.Redis, keys: Keys, effects: Any
+) -> None:
+    handles = [jobs.Forgotten.dispatch(luck) for luck in (True, False, True)]
+    assert workers.start("default", "--burst").wait(20) == 0
+    assert effects("forgotten") == [handle.id for handle in handles]
+    assert [client.exists(keys.rq_job(handle.id)) for handle in handles] == [0, 0, 0]
+    assert list(client.scan_iter(f"{keys.rq}:results:*")) == []

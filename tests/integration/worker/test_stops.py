@@ -156,6 +156,20 @@ def test_dc_python_pid1_a_worker_that_waits_for_redis_stops_within_3_s_with_0(
         assert stopped_within(process, 3.0) == 0
 
 
+def test_dc_python_pid1_an_idle_worker_stops_within_3_s_while_redis_hangs(
+    workers: Any, own: OwnServer, keys: Keys, eventually: Any
+) -> None:
+    own.start()
+    workers.url = own.url
+    process = workers.start("default")
+    with connect(own.url) as client:
+        eventually(lambda: client.scard(keys.rq_workers) == 1)
+    assert own.pid is not None
+    os.kill(own.pid, signal.SIGSTOP)
+    process.terminate()
+    assert stopped_within(process, 3.0) == 0
+
+
 def test_redis_short_restart_a_worker_goes_on_also_when_redis_comes_back_empty(
     workers: Any, own: OwnServer, keys: Keys, eventually: Any
 ) -> None:

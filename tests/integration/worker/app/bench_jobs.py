@@ -118,6 +118,17 @@ class Quiet(Job):
         return self.ctx.attempt
 
 
+class Forgotten(Job):
+    name = "forgotten"
+    result_ttl = 0
+    failure_ttl = 0
+
+    def handle(self, luck: bool) -> None:
+        effect("forgotten", self.ctx.key)
+        if not luck:
+            raise ValueError("no luck")
+
+
 class Limited(Job):
     name = "limited"
     middleware = (partial(rate_limit_middleware, max_per_second=20),)
