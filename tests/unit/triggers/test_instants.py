@@ -144,6 +144,8 @@ class TestInterval:
         pytest.param("x" * 10_000_000, id="10 MB"),
         5,
         "\0",
+        ["UTC"],
+        UTC,
     ],
 )
 def test_a_zone_that_is_none_is_refused(zone):
