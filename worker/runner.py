@@ -134,7 +134,8 @@ class _Process:
             while (code := self._round()) is None:
                 pass
         except _StoppedError:
-            return 0
+            code = 0
+        log.info("the worker of %s has ended", self._queue)
         return code
 
     def _round(self) -> int | None:
@@ -145,6 +146,7 @@ class _Process:
         try:
             with store_errors():
                 worker = self._build()
+                log.info("worker %s serves %s", worker.name, self._queue)
                 worker.work(burst=self._order.burst, max_jobs=self._jobs_left(), logging_level="ERROR")
         except StoreError as error:
             self._pause(error)

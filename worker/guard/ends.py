@@ -118,7 +118,7 @@ class EndGuard(Worker):
                 with store_errors():
                     return record()
             except StoreUnavailableError as error:
-                if not tries_left:
+                if not tries_left or "WRONGTYPE" in str(error):  # which no waiting mends
                     raise
                 if tries_left == PATIENCE_SECONDS:
                     log.warning("the end of a run waits to be recorded: %s", error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from rq.executions import Execution
@@ -55,9 +56,11 @@ class Recovery:
             return
         try:
             now = self._now()
-            self._each(self._abandoned, self._intake.abandoned(now), self._recover)
-            self._each(self._unstarted, self._intake.taken(), self._put_back)
-            self._sweep(now)
+            self._try("runs", lambda: self._each(self._abandoned, self._intake.abandoned(now), self._recover))
+            self._try("taken ids", lambda: self._each(self._unstarted, self._intake.taken(), self._put_back))
+            for registry in (FinishedJobRegistry, FailedJobRegistry):
+                self._try("records", partial(registry(queue=self._queue, job_class=GuardedJob).cleanup, now))
+            self._try("workers", lambda: clean_worker_registry(self._queue))
         finally:
             self._intake.end_maintenance()
 
@@ -70,11 +73,15 @@ class Recovery:
 
     def _each(self, suspects: Suspects, seen: list[bytes], act: Callable[[bytes], None]) -> None:
         for member in suspects.ripe(seen, self._clock.monotonic()):
-            try:
-                with store_errors():
-                    act(member)
-            except (StoreError, ValueError, KeyError, TypeError) as error:
-                log.warning("maintenance of %s: %r is skipped: %s", self._queue.name, member[:100], error)
+            self._try(repr(member[:100]), partial(act, member))
+
+    def _try(self, what: str, act: Callable[[], None]) -> None:
+        """Junk in one place must not keep the rest from being looked after; a Redis that is gone is noticed elsewhere."""
+        try:
+            with store_errors():
+                act()
+        except (StoreError, ValueError, KeyError, TypeError) as error:
+            log.warning("maintenance of %s: %s skipped: %s", self._queue.name, what, error)
 
     def _recover(self, member: bytes) -> None:
         """Record a failed attempt of a run whose worker died."""
@@ -102,12 +109,3 @@ class Recovery:
             self._intake.refuse(found.job_id, found.reason, entry=entry)
         elif self._intake.put_back(found.job_id, now=self._runs.now()) == "worn":
             self._intake.refuse(found.job_id, "put back too often: whoever takes it dies before it starts")
-
-    def _sweep(self, now: float) -> None:
-        """Forget records past their expiry, by Redis' clock, and workers that are gone."""
-        for registry in (FinishedJobRegistry, FailedJobRegistry):
-            registry(queue=self._queue, job_class=GuardedJob).cleanup(now)
-        try:
-            clean_worker_registry(self._queue)
-        except UnicodeDecodeError as error:
-            log.warning("maintenance of %s: the set of workers holds junk: %s", self._queue.name, error)
