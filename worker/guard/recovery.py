@@ -76,7 +76,7 @@ class Recovery:
             self._try(repr(member[:100]), partial(act, member))
 
     def _try(self, what: str, act: Callable[[], None]) -> None:
-        """Junk in one place must not keep the rest from being looked after; a Redis that is gone is noticed elsewhere."""
+        """Junk in one place keeps nothing else from being looked after; a Redis that is gone is noticed elsewhere."""
         try:
             with store_errors():
                 act()
