@@ -100,7 +100,7 @@ class Intersection:
             found = seek(self.members[step % len(self.members)], at)
             if found is None:
                 return None
-            agreed = agreed + 1 if found == at and step else 1
+            agreed = agreed + 1 if found == at else 1
             at = found
             if agreed == len(self.members):
                 return at

@@ -37,6 +37,11 @@ class TestCalendarInterval:
         monthly = CalendarIntervalTrigger(1, "month", "2026-01-31", short_month="skip")
         assert first(monthly, "2026-01-01", 3) == ["2026-01-31 00:00", "2026-03-31 00:00", "2026-05-31 00:00"]
 
+    def test_is_found_backwards_over_the_months_that_it_skips(self):
+        monthly = CalendarIntervalTrigger(1, "month", "2026-01-31", short_month="skip")
+        assert monthly.prev_ms(round(at("2026-05-30").timestamp() * 1000)) == round(at("2026-03-31").timestamp() * 1000)
+        assert monthly.prev_ms(round(at("2026-01-31").timestamp() * 1000)) is None
+
     def test_counts_from_the_first_date(self):
         assert first(CalendarIntervalTrigger(2, "week", "2026-01-07"), "2026-02-01", 2) == [
             "2026-02-04 00:00",

@@ -17,6 +17,10 @@ def fires(trigger, start, end):
     while (at := trigger.next_ms(at)) is not None and at <= last:
         found.append(f"{datetime.fromisoformat(iso(at)).astimezone(zone):%d %H:%M %z}")
     assert len(found) == trigger.count_ms(first - 1, last)
+    back, at = 0, last + 1
+    while (at := trigger.prev_ms(at)) is not None and at >= first:
+        back += 1
+    assert back == len(found)
     return found
 
 
@@ -72,6 +76,15 @@ def test_after_the_second_passing_has_begun_the_next_is_tomorrow():
     assert iso(round(at * 1000)) == "2026-10-26T01:30:00Z"
 
 
+def test_backwards_out_of_a_second_passing_later_wall_times_are_found():
+    trigger = CronTrigger("*/30 23 17 2 *", "America/Sao_Paulo")
+    second_passing = 1_518_919_800_000  # 2018-02-18T02:10Z, 23:10 on the clock
+    assert iso(trigger.prev_ms(second_passing)) == "2018-02-18T02:00:00Z"
+    assert iso(trigger.prev_ms(1_518_919_200_000)) == "2018-02-18T01:30:00Z"
+    half_past = CronTrigger("30 23 17 2 *", "America/Sao_Paulo", repeat="both")
+    assert iso(half_past.prev_ms(second_passing)) == "2018-02-18T01:30:00Z"
+
+
 def test_with_seconds_a_star_in_the_seconds_makes_it_wild():
     assert CronParser("*/5 30 2 * * *", seconds=True).fields.wild
     fixed = CronTrigger("15 30 2 * * *", "Europe/Berlin", seconds=True)
@@ -94,6 +107,14 @@ def test_with_seconds_a_star_in_the_seconds_makes_it_wild():
         ("America/St_Johns", "30 0 * * *", "2010-03-14T00:00", "2010-03-14T12:00", ["14 01:01 -0230"]),
         # Back across midnight: Saturday's last hour comes twice.
         ("America/Sao_Paulo", "30 23 * * 6", "2018-02-17T12:00", "2018-02-19T12:00", ["17 23:30 -0200"]),
+        # A wild one is back in that hour, though its next wall time is a year away.
+        (
+            "America/Sao_Paulo",
+            "*/30 23 17 2 *",
+            "2018-02-17T12:00",
+            "2018-02-19T12:00",
+            ["17 23:00 -0200", "17 23:30 -0200", "17 23:00 -0300", "17 23:30 -0300"],
+        ),
         # Winter time is the exception (Dublin), summer time for a month only, and no winter time any more.
         ("Europe/Dublin", "30 1 * * *", "2026-10-25T00:00", "2026-10-25T12:00", ["25 01:30 +0100"]),
         ("Africa/Casablanca", "30 2 * * *", "2026-02-15T00:00", "2026-02-15T12:00", ["15 02:30 +0100"]),
