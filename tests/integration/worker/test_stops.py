@@ -284,6 +284,8 @@ def test_rqs_stop_command_ends_a_run_that_is_then_stopped(
     handle = jobs.SlowRetried.dispatch(600)
     run = int(eventually(lambda: effects("slow-started"))[0].partition(":")[2])
     worker = client.hget(keys.rq_job(handle.id), "worker_name")
+    assert worker is not None
+    client.publish(f"{keys.rq}:pubsub:{worker.decode()}", b"\xff junk")
     client.publish(f"{keys.rq}:pubsub:{worker.decode()}", json.dumps({"command": "stop-job", "job_id": handle.id}))
     eventually(lambda: status(handle.id) == "stopped", 5)
     assert not is_alive(run)
