@@ -268,7 +268,7 @@ def test_redis_oom_is_waited_out_and_nothing_is_lost(
     eventually(lambda: client.hget(keys.rq_job(handle.id), "status") == b"started")
     client.config_set("maxmemory", 1)
     try:
-        eventually(lambda: "waits to be recorded: Redis takes no writes now" in workers.log(), 20)
+        eventually(lambda: "a run waits for Redis: Redis takes no writes now" in workers.log(), 20)
         time.sleep(1)
     finally:
         client.config_set("maxmemory", 0)
