@@ -108,6 +108,12 @@ class Intake:
         error = error.decode(errors="replace") or None
         return Begun(now=now, attempt=attempt, last_error=error, checkpoint=checkpoint)
 
+    def running_as(self, job_id: str) -> str | None:
+        """The token of the run that a job is in, None when it is in none."""
+        with store_errors():
+            status, token = cast("list[bytes | None]", self._client.hmget(self._keys.rq_job(job_id), "status", "claim"))
+        return token.decode(errors="replace") if status == b"started" and token is not None else None
+
     def put_back(self, job_id: str, *, now: float | None = None) -> PutBack:
         """Return a job that never started to the front of its queue, without using up an attempt.
 

@@ -96,21 +96,27 @@ class EndGuard(Worker):
         RQ calls this for any horse that ended badly, and so fails jobs that never began and retries twice what the
         horse had already sent to its retry: only a run that is not over yet can fail.
         """
-        if not self.is_horse and not self._is_open(job):
+        if not self.is_horse and not self._is_open(job, execution):
             self.settle_unstarted(job, execution)
             return
-        text = _reason(job, exc_string)
+        text, retries_left = _reason(job, exc_string), job.retries_left
         super().handle_job_failure(job, queue, started_job_registry, text, execution)
+        if self._is_running(job, execution):  # RQ logs what it could not write, and goes on
+            job.retries_left = retries_left
+            raise StoreUnavailableError(f"the failure of job {job.id} could not be recorded")
         outcome = _outcome(job)
         told = _last_line(text) if outcome == "retrying" else text.strip()[-MAX_LOGGED:]
         log.warning("job %s (%s) %s: %s", job.description, job.id, outcome, told)
         self._record_end(job, outcome, _last_line(text))
 
-    def _is_open(self, job: RqJob) -> bool:
+    def _is_open(self, job: RqJob, execution: Execution | None) -> bool:
         """Whether a run that did not end by itself still has to be given an end."""
-        status = job.get_status(refresh=False)
-        was_stopped = self._stopped_job_id == job.id and status == JobStatus.QUEUED
-        return status == JobStatus.STARTED or was_stopped
+        was_stopped = self._stopped_job_id == job.id and job.get_status(refresh=False) == JobStatus.QUEUED
+        return was_stopped or self._is_running(job, execution)
+
+    def _is_running(self, job: RqJob, execution: Execution | None) -> bool:
+        """Whether the job is in this very run: it may have been put back, and be in another by now."""
+        return execution is not None and self.intake.running_as(job.id) == execution.id
 
     def patiently(self, act: Callable[[], T]) -> T:
         """Do something, again and again while Redis is away. For steps that have the same effect when repeated."""

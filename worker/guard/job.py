@@ -91,10 +91,12 @@ class GuardedJob(Job):
         RQ sets the status "scheduled" ahead of it: a kill in between leaves a job in no registry, lost.
         """
         delay = self.get_retry_interval()
-        self.retries_left = (self.retries_left or 1) - 1
+        seconds, microseconds = self.connection.time()
+        self.retries_left = (
+            self.retries_left or 1
+        ) - 1  # nothing raises from here on, so that a repetition counts once
         if not delay:
             queue._enqueue_job(self, pipeline=pipeline, at_front=self.enqueue_at_front_on_retry)  # noqa: SLF001 - as RQ's own retry does
             return
-        seconds, microseconds = self.connection.time()
         due = seconds + (1 if microseconds else 0) + delay  # RQ cuts due times to whole seconds: never early
         queue.schedule_job(self, utc_datetime(due * 1000), pipeline=pipeline)
