@@ -20,7 +20,7 @@ from typing import Protocol
 from scheduler.bell import Bell
 from scheduler.leader import RENEW_SECONDS, Leader
 from scheduler.planner import plan
-from scheduler.ports import DueBatch, DueRow, Lease, Planned, PlanResult, Renewal, Timetable
+from scheduler.ports import DueBatch, DueRow, Lease, Planned, PlanResult, Released, Renewal, Timetable
 from scheduler.schedule import Schedule
 from shared.clock import Clock
 from shared.errors import StoreError
@@ -40,6 +40,7 @@ class Observer(Protocol):
 
     def committed(self, planned: Planned, result: PlanResult, now: int) -> None: ...
     def set_aside(self, schedule_id: str, error: str) -> None: ...
+    def released(self, released: Released) -> None: ...
     def state(self, facts: dict[str, str | int]) -> None: ...
 
 
@@ -122,6 +123,7 @@ class Beat:
         self._troubles = Troubles()
         self._back_off = BackOff()
         self._head: int | None = LOOK
+        self._has_waiting = False
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -146,6 +148,8 @@ class Beat:
             return self._leader.seconds_left()
         if self._is_due():
             self._tick(lease)
+        if self._has_waiting:
+            self._release(lease)
         return min(self._leader.seconds_left(), self._seconds_to_head())
 
     def _guarded_turn(self) -> float:
@@ -163,6 +167,7 @@ class Beat:
         renewal = self._leader.turn()
         if renewal:
             self._head = LOOK if self._head == LOOK else renewal.head
+            self._has_waiting = renewal.waiting > 0
             self._check_clock(renewal)
         self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
         if self._leader.lease:
@@ -187,6 +192,7 @@ class Beat:
         """Decide one batch of what is due."""
         now = self._clock.now_ms()
         batch = self._timetable.due(now, BATCH)
+        self._has_waiting = batch.waiting > 0
         planned = list(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
         if not planned:
             self._head = LOOK if batch.rows else _on_this_clock(batch, now)
@@ -199,6 +205,12 @@ class Beat:
         self._head = committed.head
         for one, result in zip(planned, committed.results, strict=True):
             self._settle(lease, one, result, committed.now)
+
+    def _release(self, lease: Lease) -> None:
+        """Send on waiting fires whose predecessor has ended; looked at once a second, and when a run ends."""
+        self._has_waiting = False
+        for released in self._timetable.release_waiting(lease):
+            self._observer.released(released)
 
     def _plan_all(self, lease: Lease, rows: Sequence[DueRow], now: int) -> Iterator[Planned]:
         found = self._definitions.of([row for row in rows if not row.error])
@@ -221,7 +233,7 @@ class Beat:
         schedule_id = planned.plan.schedule_id
         if result.code == "error":
             self._set_aside(lease, schedule_id, result.detail)
-        elif result.code in {"moved", "stale", "gone"}:
+        elif result.code in {"moved", "stale", "gone", "paused"}:
             self._definitions.forget(schedule_id)
         else:
             self._troubles.forget(schedule_id)

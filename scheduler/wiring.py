@@ -23,7 +23,7 @@ from scheduler.leader import Leader
 from scheduler.readers import Reader
 from scheduler.report import BeatReport, State
 from scheduler.schedule import Schedule
-from scheduler.store import RedisLease, RedisTimetable
+from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
 from shared.errors import StoreError, StoreUnavailableError
 from shared.redisio.connection import Client, check_server, connect
@@ -63,14 +63,14 @@ def build_beat(settings: Settings, client: Client, bell: Bell, clock: Clock, pub
     """A beat on a client. The wake channel is not listened to yet."""
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
     keys = settings.keys
-    promote = Promoter(client, keys, clock)
+    promote, chores = Promoter(client, keys, clock), RedisChores(client, keys)
     return Beat(
         timetable=RedisTimetable(client, keys, clock),
         leader=Leader(RedisLease(client, keys), owner, clock, lambda redis_now: _clocks_agree(clock, redis_now)),
         clock=clock,
         bell=bell,
         observer=BeatReport(publish),
-        chores=[lambda: promote(polite=False)],
+        chores=[lambda: promote(polite=False), chores.stop_replaced, chores.prune],
     )
 
 

@@ -21,6 +21,12 @@ local function try(command, key, ...)
   return nil, reply
 end
 
+-- Whether the lease is somebody else's.
+local function fenced(leader, owner, term)
+  local held = redis.call('HMGET', leader, 'owner', 'term')
+  return held[1] ~= owner or held[2] ~= term
+end
+
 -- A new RQ job hash. `fields` is a flat list of what is the same for every job of its kind.
 local function write_job(key, fields, data, status, stamp)
   redis.call('HSET', key, 'status', status, 'data', data, 'created_at', stamp, 'enqueued_at', stamp, unpack(fields))
