@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from scheduler import schedule as definitions
 from scheduler.planner import due_time, first_cursor, missed_while_paused, single_fire
 from scheduler.ports import Status
-from scheduler.schedule import Schedule
+from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, definition_fields
 from scheduler.triggers import to_data
 from shared.clock import Clock
@@ -141,7 +140,7 @@ class Admin:
         left = list(schedules)
         for _ in range(ATTEMPTS):
             held = self.held([schedule.id for schedule in left])
-            same = [item for item in left if held[item.id].definition == definitions.pack(item)]
+            same = [item for item in left if held[item.id].definition == pack_definition(item)]
             changes |= dict.fromkeys((item.id for item in same), "unchanged")
             left = [item for item in left if item.id not in changes]
             if not left:
@@ -236,7 +235,7 @@ def _trigger_changed(schedule: Schedule, held: Held) -> bool:
     if held.definition is None:
         return True
     try:
-        return to_data(definitions.unpack(held.definition).trigger) != to_data(schedule.trigger)
+        return to_data(unpack_definition(held.definition).trigger) != to_data(schedule.trigger)
     except ValueError:
         return True  # what was stored can't be read, so nothing of it can be kept
 
@@ -254,7 +253,7 @@ def _held(row: Sequence[bytes | None]) -> Held:
 def _unpacked(schedule_id: str, held: Held) -> Schedule:
     if not held.definition:
         raise _no_such(schedule_id)
-    return definitions.unpack(held.definition)
+    return unpack_definition(held.definition)
 
 
 def _no_such(schedule_id: str) -> NotFoundError:

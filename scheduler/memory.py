@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from scheduler.planner import Against, Fire, due_time, first_cursor
 from scheduler.ports import (
+    LATE_MS,
     Code,
     Committed,
     DueBatch,
@@ -96,16 +97,24 @@ class MemoryStore:
             heapq.heappop(self._heap)
         return None
 
-    def due(self, now: int, most: int) -> DueBatch:
+    def due(self, now: int, most: int, most_late: int) -> DueBatch:
         ready = min(now, self._clock.now_ms())
-        rows: list[DueRow] = []
-        while (head := self.head()) is not None and head <= ready and len(rows) < most:
+        rows = self._ready(ready)
+        late = [row for row in rows if row.due < ready - LATE_MS]
+        on_time = rows[len(late) :][:most]
+        chosen = [*on_time, *late[: min(most_late, most - len(on_time))]]
+        waiting = sum(1 for entry in self.entries.values() if entry.waiting)
+        return DueBatch(now=ready, head=self.head(), waiting=waiting, rows=chosen)
+
+    def _ready(self, ready: int) -> list[DueRow]:
+        """All that is due, the earliest first."""
+        found: dict[str, DueRow] = {}
+        while (head := self.head()) is not None and head <= ready:
             _, schedule_id = heapq.heappop(self._heap)
-            if all(row.id != schedule_id for row in rows):
-                rows.append(self._row(schedule_id))
-        for row in rows:
+            found[schedule_id] = self._row(schedule_id)
+        for row in found.values():
             heapq.heappush(self._heap, (row.due, row.id))
-        return DueBatch(now=ready, head=self.head(), rows=rows)
+        return list(found.values())
 
     def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
         found = ((schedule_id, self.entries.get(schedule_id)) for schedule_id in ids)

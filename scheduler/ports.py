@@ -100,11 +100,18 @@ class Released:
     reason: str
 
 
+LATE_MS = 30_000
+"""A due time so long ago is catch-up: what is on time goes before it."""
+
+
 class Timetable(Protocol):
     """The store as the beat sees it. Every method is one or two blocking round trips and raises StoreError."""
 
-    def due(self, now: int, most: int) -> DueBatch:
-        """The earliest due schedules, at most `most`."""
+    def due(self, now: int, most: int, most_late: int) -> DueBatch:
+        """Due schedules, at most `most`: those on time first, then at most `most_late` of those that are late.
+
+        Late is what was due more than `LATE_MS` ago.
+        """
         ...
 
     def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:

@@ -11,10 +11,9 @@ from typing import Any, cast
 
 import msgpack
 
-from scheduler import schedule as definitions
 from scheduler.ports import LedgerEntry
 from scheduler.reconcile import Stored
-from scheduler.schedule import Schedule
+from scheduler.schedule import Schedule, unpack_definition
 from shared.errors import NotFoundError, RqbeatError
 from shared.instants import iso
 from shared.keys import Keys
@@ -170,7 +169,7 @@ def _unreadable(error: Exception) -> dict[str, Any]:
 def _definition(packed: bytes | None) -> tuple[Schedule | None, str]:
     """The schedule, or the reason why it can't be read. What is stored stays as it is."""
     try:
-        return definitions.unpack(packed or b""), ""
+        return unpack_definition(packed or b""), ""
     except (RqbeatError, ValueError, TypeError, KeyError) as error:
         return None, f"its definition can't be read: {error}"
 

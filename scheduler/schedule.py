@@ -141,7 +141,7 @@ def build(job: type[Job], trigger: Trigger, options: Mapping[str, Any], owner: O
     )
 
 
-def pack(schedule: Schedule) -> bytes:
+def pack_definition(schedule: Schedule) -> bytes:
     """The definition, as Redis keeps it."""
     return encode(
         {
@@ -161,7 +161,7 @@ def pack(schedule: Schedule) -> bytes:
     )
 
 
-def unpack(definition: bytes) -> Schedule:
+def unpack_definition(definition: bytes) -> Schedule:
     """The schedule of a definition. Raises ConfigurationError when this version can't read it."""
     data = decode(definition, limit=2 * 256 * 1024)
     if not isinstance(data, dict) or data.get("v") != VERSION:

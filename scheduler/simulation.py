@@ -190,7 +190,7 @@ class _Run:
     def _tick(self, horizon: int) -> None:
         """Decide what is due now, as the beat does; then what is decided alike up to the horizon."""
         now = self.clock.now_ms()
-        rows = self.store.due(now, MOST_DUE).rows
+        rows = self.store.due(now, MOST_DUE, MOST_DUE).rows
         if not rows:
             return
         entries = [self.store.entries[row.id] for row in rows]

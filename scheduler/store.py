@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from scheduler import schedule as definitions
 from scheduler.planner import Against, Fire, Plan
 from scheduler.ports import (
+    LATE_MS,
     Code,
     Committed,
     Decision,
@@ -24,7 +24,7 @@ from scheduler.ports import (
     Released,
     Renewal,
 )
-from scheduler.schedule import Schedule
+from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from shared.clock import Clock
 from shared.errors import RqbeatError
 from shared.keys import Keys
@@ -52,9 +52,10 @@ class RedisTimetable:
         self._aside = Script(client, "aside")
         self._release = Script(client, "release")
 
-    def due(self, now: int, most: int) -> DueBatch:
+    def due(self, now: int, most: int, most_late: int) -> DueBatch:
         keys = self._keys
-        redis_now, head, waiting, rows = self._due([keys.timetable, keys.waiters], [now, most, keys.schedule_prefix])
+        arguments: list[str | int] = [now, most, keys.schedule_prefix, LATE_MS, most_late]
+        redis_now, head, waiting, rows = self._due([keys.timetable, keys.waiters], arguments)
         found = [_due_row(row) for row in rows]
         return DueBatch(now=min(now, redis_now), head=_ms(head), waiting=waiting, rows=found)
 
@@ -175,7 +176,7 @@ class RedisLease:
 def definition_fields(schedule: Schedule) -> dict[str, object]:
     """What the schedule's hash holds of its definition: the definition itself, and its parts that the commit reads."""
     return {
-        "definition": definitions.pack(schedule),
+        "definition": pack_definition(schedule),
         "owner": schedule.owner,
         "queue": schedule.options.queue,
         "head": data_head(pack_call(schedule.call)),
@@ -212,7 +213,7 @@ def _loaded(row: Any) -> tuple[int, Schedule] | Exception | None:
     if revision is None:
         return None
     try:
-        return int(revision), definitions.unpack(definition or b"")
+        return int(revision), unpack_definition(definition or b"")
     except (RqbeatError, ValueError, TypeError, KeyError) as error:
         return error
 

@@ -15,14 +15,14 @@ import threading
 from collections.abc import Callable, Sequence
 
 from scheduler import reconcile
-from scheduler import schedule as definitions
 from scheduler.admin import Admin
-from scheduler.beat import SKEW_MS, BackOff, Beat
+from scheduler.beat import SKEW_MS, Beat
 from scheduler.bell import Bell
 from scheduler.leader import Leader
+from scheduler.pacing import BackOff
 from scheduler.readers import Reader
 from scheduler.report import BeatReport, State
-from scheduler.schedule import Schedule
+from scheduler.schedule import Schedule, pack_definition
 from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
 from shared.errors import StoreError, StoreUnavailableError
@@ -176,7 +176,7 @@ def store_declarations(settings: Settings, declared: Sequence[Schedule], client:
 
 def compare(declared: Sequence[Schedule], reader: Reader) -> reconcile.Diff:
     """What would change if these schedules were applied."""
-    return reconcile.diff({item.id: definitions.pack(item) for item in declared}, reader.definitions())
+    return reconcile.diff({item.id: pack_definition(item) for item in declared}, reader.definitions())
 
 
 def apply(declared: Sequence[Schedule], found: reconcile.Diff, admin: Admin) -> None:
