@@ -81,8 +81,16 @@ class Reader:
         """One schedule. Raises NotFoundError."""
         views = self._views([schedule_id])
         if not views:
-            raise NotFoundError(f"there is no schedule {schedule_id!r}; `rqbeat list` shows those there are")
+            raise no_such(schedule_id)
         return views[0]
+
+    def definition(self, schedule_id: str) -> Schedule:
+        """The schedule itself. Raises NotFoundError, and ConfigurationError when this version can't read it."""
+        with store_errors():
+            packed = self._client.hget(self._keys.schedule_prefix + schedule_id, "definition")
+        if packed is None:
+            raise no_such(schedule_id)
+        return unpack_definition(cast("bytes", packed))
 
     def definitions(self) -> dict[str, Stored]:
         """Owner and definition of every schedule, byte for byte."""
@@ -139,6 +147,11 @@ class Reader:
             if len(page) < 500:
                 return
             end = f"({text(page[-1][0])}"
+
+
+def no_such(schedule_id: str) -> NotFoundError:
+    """The error for an id that names no schedule."""
+    return NotFoundError(f"there is no schedule {schedule_id!r}; `rqbeat list` shows those there are")
 
 
 def _view(schedule_id: str, row: Any, stats: Any) -> ScheduleView | None:

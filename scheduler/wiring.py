@@ -18,6 +18,7 @@ from scheduler import reconcile
 from scheduler.admin import Admin
 from scheduler.beat import SKEW_MS, Beat
 from scheduler.bell import Bell
+from scheduler.handfire import HandFire
 from scheduler.leader import Leader
 from scheduler.pacing import BackOff
 from scheduler.readers import Reader
@@ -54,19 +55,37 @@ def open_admin(settings: Settings, clock: Clock | None = None) -> Admin:
     return Admin(open_client(settings), settings.keys, clock or SystemClock(), actor())
 
 
+def open_handfire(settings: Settings, clock: Clock | None = None) -> HandFire:
+    """Firing by hand on the Redis in the settings."""
+    return HandFire(open_client(settings), settings.keys, clock or SystemClock(), actor())
+
+
 def open_reader(settings: Settings) -> Reader:
     """The readers on the Redis in the settings."""
     return Reader(open_client(settings), settings.keys)
 
 
-def build_beat(settings: Settings, client: Client, bell: Bell, clock: Clock, publish: Callable[[State], None]) -> Beat:
+def build_beat(
+    settings: Settings,
+    client: Client,
+    bell: Bell,
+    clock: Clock,
+    publish: Callable[[State], None],
+    on_state_lost: Callable[[], None] = lambda: None,
+) -> Beat:
     """A beat on a client. The wake channel is not listened to yet."""
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
     keys = settings.keys
     promote, chores = Promoter(client, keys, clock), RedisChores(client, keys)
     return Beat(
         timetable=RedisTimetable(client, keys, clock),
-        leader=Leader(RedisLease(client, keys), owner, clock, lambda redis_now: _clocks_agree(clock, redis_now)),
+        leader=Leader(
+            RedisLease(client, keys),
+            owner,
+            clock,
+            may_stand=lambda redis_now: _clocks_agree(clock, redis_now),
+            on_state_lost=on_state_lost,
+        ),
         clock=clock,
         bell=bell,
         observer=BeatReport(publish),
@@ -84,7 +103,7 @@ class BeatService:
         self._bell = Bell()
         self._client = open_client(settings, "rqbeat-beat")
         self._presence = Presence(self._client, settings.keys, "beat", self._clock)
-        self._beat = build_beat(settings, self._client, self._bell, self._clock, self._publish)
+        self._beat = build_beat(settings, self._client, self._bell, self._clock, self._publish, self._restore)
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -118,6 +137,11 @@ class BeatService:
     def _prepare_once(self) -> None:
         for warning in check_server(self._client):
             log.warning("%s", warning)
+        store_declarations(self._settings, self._declared, self._client, self._clock)
+
+    def _restore(self) -> None:
+        """Redis lost its state: say so once, and store the declarations again, which start from now."""
+        log.error("state lost: Redis came back without its data; the declared schedules start from now")
         store_declarations(self._settings, self._declared, self._client, self._clock)
 
     def _listening_client(self) -> Client:

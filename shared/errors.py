@@ -12,6 +12,7 @@
     ├── NotFoundError (LookupError)           no such schedule, job or queue: name another
     │   └── UnknownJobError                   a payload names a job that no app registered
     ├── AlreadyExistsError (ValueError)       the id or name is taken: choose another
+    ├── ConflictError                         somebody changed it since it was read: read again, then decide
     ├── RefusedPayloadError (ValueError)      what a worker was handed is not a payload of ours
     ├── ExpiredError                          a job was past its deadline when it would have started
     ├── JobFailedError                        the job whose result was asked for ended without one
@@ -85,6 +86,10 @@ class UnknownJobError(NotFoundError):
 
 class AlreadyExistsError(RqbeatError, ValueError):
     """The id or the name is taken by something else."""
+
+
+class ConflictError(RqbeatError):
+    """Somebody else changed it since it was read. Nothing was overwritten."""
 
 
 class RefusedPayloadError(RqbeatError, ValueError):

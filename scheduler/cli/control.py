@@ -8,7 +8,7 @@ import click
 
 from scheduler.admin import Admin
 from scheduler.cli.common import as_json, print_json, redis_options, settings
-from scheduler.wiring import open_admin
+from scheduler.wiring import open_admin, open_handfire
 from shared.instants import iso
 
 ids = click.argument("ids", nargs=-1, required=True, metavar="ID…")
@@ -22,7 +22,7 @@ note = click.option("--note", default="", help="Why: kept in the control log and
 @redis_options
 def fire(schedule_id: str, note: str, url: str | None, namespace: str | None, *, as_json: bool) -> None:
     """Enqueue one job of a schedule now. Its own fires are not touched."""
-    fired = open_admin(settings(url, namespace)).fire(schedule_id, note)
+    fired = open_handfire(settings(url, namespace)).now(schedule_id, note)
     if as_json:
         print_json({"job_id": fired.job_id, "nominal": iso(fired.nominal)})
     else:

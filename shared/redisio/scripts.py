@@ -16,7 +16,6 @@ import redis
 
 from shared.redisio.connection import store_errors
 
-
 _PARTS = {"commit": ("firing",), "release": ("firing",)}
 
 
