@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from scheduler.planner import due_time, first_cursor, missed_while_paused
 from scheduler.ports import Status
@@ -74,9 +74,12 @@ class Admin:
             )
         return revision + 1
 
-    def pause(self, schedule_id: str, reason: str = "") -> bool:
-        """Stop deciding fires until resumed. Whether anything changed. Raises NotFoundError."""
-        return self._act(schedule_id, {"action": "pause"}, reason) == "done"
+    def pause(self, schedule_id: str, reason: str = "", until: int | None = None) -> bool:
+        """Stop deciding fires until resumed, by a beat at `until` (ms) if it is given.
+
+        Whether anything changed. Raises NotFoundError.
+        """
+        return self._act(schedule_id, {"action": "pause", "until": until or False}, reason) == "done"
 
     def resume(self, schedule_id: str, reason: str = "") -> bool:
         """Decide fires again: from now (`on_resume="discard"`) or with what was missed. Whether anything changed."""
@@ -85,6 +88,13 @@ class Admin:
             if code != "conflict":
                 return code == "done"
         raise StoreUnavailableError(f"schedule {schedule_id!r} keeps changing; it was not resumed")
+
+    def resume_due(self) -> int:
+        """Resume what was paused for a while that is over; how many."""
+        with store_errors():
+            now = self._clock.now_ms()
+            due: Any = self._client.zrange(self._keys.resumptions, "-inf", now, byscore=True, offset=0, num=BATCH)
+        return sum(self.resume(text(schedule_id), "its pause was over") for schedule_id in due)
 
     def cancel(self, schedule_id: str, reason: str = "") -> bool:
         """Stop deciding fires for good; the schedule stays to be looked at. Whether anything changed."""
@@ -170,8 +180,8 @@ class Admin:
     def _control_keys(self, schedule_id: str) -> list[str]:
         keys = self._keys
         common = [keys.schedules, keys.timetable, keys.control, keys.wake, keys.schedule_prefix + schedule_id]
-        own = (keys.ledger_prefix, keys.stats_prefix, keys.outstanding_prefix)
-        return [*common, keys.ledger, *(prefix + schedule_id for prefix in own)]
+        own = (keys.ledger_prefix, keys.stats_prefix, keys.outstanding_prefix, keys.waiting_prefix)
+        return [*common, keys.ledger, *(prefix + schedule_id for prefix in own), keys.waiters, keys.resumptions]
 
 
 def _item(schedule: Schedule, held: Held, now: int) -> list[object]:

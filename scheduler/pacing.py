@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
@@ -61,3 +62,18 @@ class Allowance:
 
     def seconds_to_next(self) -> float:
         return max(0.0, self._since + 1 - self._clock.monotonic())
+
+
+class Seldom:
+    """A chore that runs at most once in so many seconds, however often it is called."""
+
+    def __init__(self, chore: Callable[[], object], seconds: float, clock: Clock) -> None:
+        self._chore = chore
+        self._seconds = seconds
+        self._clock = clock
+        self._next = clock.monotonic()
+
+    def __call__(self) -> None:
+        if self._clock.monotonic() >= self._next:
+            self._next = self._clock.monotonic() + self._seconds
+            self._chore()

@@ -13,6 +13,7 @@
     │   └── UnknownJobError                   a payload names a job that no app registered
     ├── AlreadyExistsError (ValueError)       the id or name is taken: choose another
     ├── ConflictError                         somebody changed it since it was read: read again, then decide
+    ├── RefusedChangeError                    a set of schedules that looks like an accident: force it, or mend it
     ├── RefusedPayloadError (ValueError)      what a worker was handed is not a payload of ours
     ├── ExpiredError                          a job was past its deadline when it would have started
     ├── JobFailedError                        the job whose result was asked for ended without one
@@ -90,6 +91,10 @@ class AlreadyExistsError(RqbeatError, ValueError):
 
 class ConflictError(RqbeatError):
     """Somebody else changed it since it was read. Nothing was overwritten."""
+
+
+class RefusedChangeError(RqbeatError):
+    """A set of declared schedules looks like an accident or is an older one. Nothing was changed."""
 
 
 class RefusedPayloadError(RqbeatError, ValueError):

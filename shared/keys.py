@@ -79,6 +79,11 @@ class Keys:
         return f"{self.ours}:stopping"
 
     @property
+    def resumptions(self) -> str:
+        """zset: ids of schedules that are paused for a while, by the ms when they are to be resumed."""
+        return f"{self.ours}:resumptions"
+
+    @property
     def completed(self) -> str:
         """zset: ids of completed schedules made at run time, by the ms when they are forgotten."""
         return f"{self.ours}:completed"
