@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from scheduler.audit import Finding
 from scheduler.planner import due_time, first_cursor, missed_while_paused
 from scheduler.ports import Status
 from scheduler.readers import no_such
@@ -51,6 +52,7 @@ class Admin:
         self._actor = actor
         self._upsert = Script(client, "upsert")
         self._control = Script(client, "control")
+        self._mend = Script(client, "mend")
 
     def upsert(self, schedules: Sequence[Schedule], reason: str = "") -> dict[str, Change]:
         """Add or replace schedules by id. One that is stored just so is left alone: its status and cursor too.
@@ -103,6 +105,21 @@ class Admin:
     def remove(self, schedule_id: str, reason: str = "") -> bool:
         """Forget a schedule. Jobs that it enqueued are not touched."""
         return self._act(schedule_id, {"action": "remove"}, reason) == "done"
+
+    def mend(self, finding: Finding) -> None:
+        """Write nominal times that nothing was decided about into the ledger, as missed(error)."""
+        keys, name = self._keys, finding.schedule
+        own = [keys.ledger_prefix + name, keys.schedule_prefix + name]
+        arguments = {
+            "id": name,
+            "nominal": finding.nominal,
+            "until": finding.until,
+            "count": finding.count,
+            "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
+            "actor": self._actor,
+            "bound": CONTROL_BOUND,
+        }
+        self._mend([keys.ledger, *own, keys.control], [pack(arguments)])
 
     def set_app_version(self, version: str | None) -> None:
         """Note which version of the app declared what is stored."""

@@ -19,14 +19,15 @@ from shared.instants import iso
 from shared.keys import Keys
 from shared.redisio.connection import Client, store_errors, text
 
-_FIELDS = ("definition", "status", "next", "last", "owner", "error", "note", "cursor")
+_FIELDS = ("definition", "status", "next", "last", "owner", "error", "note", "cursor", "since")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleView:
     """A schedule as it stands. `schedule` is None when its definition can't be read; `error` says why, or why it waits.
 
-    `next` and `last` are nominal times in ms: of the next fire, and of the last one that was enqueued.
+    `next` and `last` are nominal times in ms: of the next fire, and of the last one that was enqueued. The schedule is
+    decided up to `cursor`; its present trigger has been in force since `since`.
     """
 
     id: str
@@ -35,6 +36,8 @@ class ScheduleView:
     owner: str
     next: int | None
     last: int | None
+    cursor: int
+    since: int
     runs: int
     errors: int
     error: str
@@ -167,6 +170,8 @@ def _view(schedule_id: str, row: Any, stats: Any) -> ScheduleView | None:
         owner=text(fields["owner"] or b""),
         next=int(fields["next"]) if fields["next"] else None,
         last=int(fields["last"]) if fields["last"] else None,
+        cursor=int(fields["cursor"] or 0),
+        since=int(fields["since"] or 0),
         runs=int(runs or 0),
         errors=int(errors or 0),
         error=trouble or text(fields["error"] or b""),

@@ -46,6 +46,7 @@ COMMANDS = {
     "resume": ("scheduler.cli.control:resume", "Let paused schedules fire again."),
     "remove": ("scheduler.cli.control:remove", "Forget schedules."),
     "health": ("scheduler.cli.health:health", "Whether this host's beat, worker or Redis is well."),
+    "doctor": ("scheduler.cli.doctor:doctor", "What stands in the way, and what the ledger says of the past."),
     "version": ("scheduler.cli.version:version", "The version of rqbeat."),
 }
 ALIASES = {
