@@ -3,8 +3,10 @@
 Rule of this package: it imports `shared` and never `scheduler`. Importing it opens no connection, reads no environment
 and loads neither rq nor redis; the names below are loaded when they are first used.
 
-    cli → runner → guard → execute → bridge, context, once     shell: processes, RQ's classes, one run
-    retry, deadline, record, suspects                          pure: functions of their arguments
+    cli → runner               settings, processes; → supervisor: several of them
+    guard                      RQ's classes behind guards; → chores: what a worker does beside jobs
+    execute                    one run; → context, once, bridge, middleware
+    retry, deadline, record, suspects     pure: functions of their arguments
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _check_deadline(job: Job, fire: FireContext, now: int) -> None:
     if fire.deadline is None or not is_expired(fire.deadline, now):
         return
     try:
-        job.on_expired()
+        run_to_end(job.on_expired, job, ())
     except Exception:
         log.exception("job %s: on_expired failed", job.ctx.key)
     raise ExpiredError(expiry_note(fire.deadline, now))

@@ -23,17 +23,18 @@ from typing import TYPE_CHECKING
 from shared import registry
 from shared.app import load_app
 from shared.clock import Clock, SystemClock
-from shared.errors import ConfigurationError, RqbeatError, StoreError, StoreRefusedError
+from shared.errors import ConfigurationError, RqbeatError, StoreError, StoreRefusedError, StoreUnavailableError
 from shared.job import job_options
 from shared.options import check_queue
 from shared.outbox import set_outbox
-from shared.redisio.connection import check_server, connect, store_errors
+from shared.redisio.connection import Client, check_server, connect, store_errors
 from shared.redisio.dispatch import Promoter, RedisOutbox
 from shared.redisio.intake import Intake
 from shared.redisio.presence import Presence
 from shared.redisio.runs import Runs
 from shared.settings import Settings
 from worker.chores import Chores
+from worker.deadline import skew_problem
 from worker.supervisor import Supervisor
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ class _Process:
             while (code := self._round()) is None:
                 pass
         except _StoppedError:
-            return 0
+            code = 0
+        log.info("the worker of %s has ended", self._queue)
         return code
 
     def _round(self) -> int | None:
@@ -144,7 +146,8 @@ class _Process:
         try:
             with store_errors():
                 worker = self._build()
-                worker.work(burst=self._order.burst, max_jobs=self._jobs_left(), logging_level="WARNING")
+                log.info("worker %s serves %s", worker.name, self._queue)
+                worker.work(burst=self._order.burst, max_jobs=self._jobs_left(), logging_level="ERROR")
         except StoreError as error:
             self._pause(error)
             return None
@@ -177,16 +180,24 @@ class _Process:
     def _problem(self) -> StoreError | None:
         try:
             with connect(self._order.settings.url, name="rqbeat-worker") as client:
-                for warning in check_server(client) if not self._was_up else ():
-                    log.warning("%s", warning)
-                check_server(client)
+                warnings = check_server(client)
+                if not self._was_up:
+                    self._tell(warnings)
+                return self._clock_problem(client)
         except StoreRefusedError as error:
             if not self._was_up:
                 raise
             return error
         except StoreError as error:
             return error
-        return None
+
+    def _tell(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            log.warning("%s", warning)
+
+    def _clock_problem(self, client: Client) -> StoreError | None:
+        problem = skew_problem(self._clock.now_ms() / 1000, Runs(client, self._order.settings.keys).now())
+        return StoreUnavailableError(problem) if problem else None
 
     def _build(self) -> GuardedWorker:
         from worker.guard import GuardedWorker  # noqa: PLC0415 - imports rq, which reads its prefix then
@@ -199,7 +210,7 @@ class _Process:
             self._queue,
             connection=rqs,
             intake=Intake(rqs, keys, self._queue),
-            runs=Runs(ours, keys),
+            runs=Runs(rqs, keys),  # over the connection that a run needs anyway
             chores=Chores(Promoter(ours, keys), Presence(ours, keys, "worker"), self._queue, self._clock),
             clock=self._clock,
         )

@@ -24,7 +24,7 @@ it is computed). The declaration is frozen; bounds (`start`, `end`) are laid aro
 
 from __future__ import annotations
 
-import math
+import reprlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -41,6 +41,9 @@ FIRST_MS = -62_135_596_800_000
 
 END_MS = 253_402_300_800_000
 """10000-01-01T00:00Z, in ms: nothing fires at or after it."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = 64
 
 Instant = float | datetime
 """What a person may pass as an instant: epoch seconds, or an aware datetime."""
@@ -184,18 +187,14 @@ def _combine(left: Trigger, right: Trigger, logic: str) -> CompoundTrigger:
 
 def ms_at_or_before(at: Instant) -> int:
     """The latest whole ms that is not after `at`. Refuses nan, infinities and naive datetimes with `TriggerError`."""
-    if at.__class__ is float and at - at == 0:  # neither nan nor an infinity: the way that the scheduler takes
+    if isinstance(at, float) and at - at == 0:  # neither nan nor an infinity
         ms = round(at * 1000)
         return ms if ms / 1000 <= at else ms - 1
     if isinstance(at, datetime):
         return _ms_of_datetime(at)
     if isinstance(at, int):
         return at * 1000
-    try:
-        ms = round(at * 1000)
-    except (TypeError, ValueError, OverflowError):
-        raise TriggerError(f"{show(at)} is no instant: expected finite epoch seconds or an aware datetime") from None
-    return ms if ms / 1000 <= at else ms - 1
+    raise TriggerError(f"{show(at)} is no instant: expected finite epoch seconds or an aware datetime")
 
 
 def ms_at_or_after(at: Instant, name: str) -> int:
@@ -222,7 +221,7 @@ def whole_ms_in(length: Duration, name: str) -> int:
     seconds = length.total_seconds() if isinstance(length, timedelta) else length
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise TriggerError(f"{name}: {show(length)} is no length of time: expected seconds or a timedelta")
-    if not math.isfinite(seconds) or not 0 <= seconds < END_MS / 1000:
+    if not 0 <= seconds < END_MS / 1000:  # so nan is refused as well
         raise TriggerError(f"{name}: {show(length)} is out of range: expected finite seconds, not negative")
     ms = round(seconds * 1000)
     if ms / 1000 != seconds:
@@ -241,9 +240,9 @@ def iso(ms: int) -> str:
 
 
 def show(value: object) -> str:
-    """A value for an error message, never longer than a line."""
+    """A value for an error message, never longer than a line, however large or deep it is."""
     try:
-        text = repr(value[:60]) if isinstance(value, str | bytes) else repr(value)
+        text = _SHORT.repr(value)
     except ValueError:  # Python declines to write out an int of thousands of digits
         text = f"a huge {type(value).__name__}"
     return text if len(text) <= 80 else f"{text[:77]}..."

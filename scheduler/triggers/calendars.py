@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
+from itertools import takewhile
 from typing import ClassVar
 from zoneinfo import ZoneInfo
 
@@ -37,12 +38,15 @@ from scheduler.triggers.base import (
     settle,
     show,
 )
-from scheduler.triggers.compound import SEARCH_STEPS, check_fires, check_size, too_sparse
+from scheduler.triggers.compound import check_fires, check_size, too_sparse
 from scheduler.triggers.crondays import day_number
 from scheduler.triggers.cronsyntax import WEEKDAYS
 from scheduler.triggers.localdays import DAY_MS, Piece, day_of, first_placed_after, pieces_of, place
 from scheduler.triggers.zones import Zone, find_zone
 from shared.errors import TriggerError
+
+DAYS_TRIED = 10_000
+"""How many business days one search looks at: each is a question or more to the trigger."""
 
 ROLLS = ("skip", "next", "previous")
 
@@ -111,37 +115,47 @@ class Rolled:
     step: int
 
     def next_ms(self, after: int) -> int | None:
-        day = self.calendar.business_day(day_of(self.zone, after) - 1, 1)
-        for _ in range(SEARCH_STEPS):
+        for step, day in enumerate(self._days(after, 1)):
             found = self._next_on(day, after)
             if found is not None:
                 return found
-            source = self.base.next_ms(place(self.zone, self._group(day).stop * DAY_MS) - 1)
-            if source is None:
-                return None
-            day = max(self._target(day_of(self.zone, source), 1), self.calendar.business_day(day + 1, 1))
-        raise too_sparse()
+            if step == DAYS_TRIED:
+                raise too_sparse()
+        return None
 
     def prev_ms(self, before: int) -> int | None:
-        day = self.calendar.business_day(day_of(self.zone, before) + 1, -1)
-        for _ in range(SEARCH_STEPS):
+        for step, day in enumerate(self._days(before, -1)):
             found = self._prev_on(day, before)
             if found is not None:
                 return found
-            source = self.base.prev_ms(place(self.zone, self._group(day).start * DAY_MS))
-            if source is None:
-                return None
-            day = min(self._target(day_of(self.zone, source), -1), self.calendar.business_day(day - 1, -1))
-        raise too_sparse()
+            if step == DAYS_TRIED:
+                raise too_sparse()
+        return None
 
     def count_ms(self, after: int, until: int) -> int:
-        first, last = day_of(self.zone, after) - 1, day_of(self.zone, until) + 1
-        days = (day for day in range(first, last + 1) if self.calendar.is_business_day(day))
+        last = day_of(self.zone, until) + 1
+        days = takewhile(lambda day: day <= last, self._days(after, 1))
         return sum(self._count_on(day, after, until) for day in days)
 
-    def _target(self, day: int, direction: int) -> int:
-        """The business day to look at next, when `base` fires on `day`."""
-        return self.calendar.business_day(day, self.step or direction)
+    def _days(self, at: int, direction: int) -> Iterator[int]:
+        """The business days from `at` on, forward or backward, to which fires of `base` may belong.
+
+        The first may be a day too early: a gap at midnight puts a day's last wall times on the next day.
+        """
+        day = self.calendar.business_day(day_of(self.zone, at) - direction, direction)
+        while (source := self._source_beyond(day, direction)) is not None:
+            yield day
+            nearest = self.calendar.business_day(day + direction, direction)
+            target = self.calendar.business_day(day_of(self.zone, source), self.step or direction)
+            day = max(target, nearest) if direction > 0 else min(target, nearest)
+        yield day
+
+    def _source_beyond(self, day: int, direction: int) -> int | None:
+        """The nearest fire of `base` outside of a business day's group."""
+        group = self._group(day)
+        if direction > 0:
+            return self.base.next_ms(place(self.zone, group.stop * DAY_MS) - 1)
+        return self.base.prev_ms(place(self.zone, group.start * DAY_MS))
 
     def _group(self, day: int) -> range:
         """The days whose fires belong to a business day."""

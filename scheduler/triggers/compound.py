@@ -100,7 +100,7 @@ class Intersection:
             found = seek(self.members[step % len(self.members)], at)
             if found is None:
                 return None
-            agreed = agreed + 1 if found == at and step else 1
+            agreed = agreed + 1 if found == at else 1
             at = found
             if agreed == len(self.members):
                 return at
@@ -218,7 +218,7 @@ def check_size(members: Iterable[Trigger]) -> None:
     leaves, depth = _extent(members)
     if depth > DEEPEST or leaves > MOST_LEAVES:
         raise TriggerError(
-            f"a combination is at most {DEEPEST} deep and has at most {MOST_LEAVES} triggers; found {depth} and {leaves}"
+            f"a combination is at most {DEEPEST} deep, of at most {MOST_LEAVES} triggers; found {depth} and {leaves}"
         )
 
 

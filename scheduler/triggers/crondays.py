@@ -98,13 +98,14 @@ class DayRule:
         if fields.weekday.bits and (not fields.both_days or fields.day.bits & _IN_EVERY_MONTH):
             # Every weekday is in every month, and every date up to the 28th falls on every weekday.
             return True
-        return any(
-            self._mask(weekday, length)
-            for month in range(1, 13)
-            if fields.month >> month & 1
-            for length in ((29, 28) if month == 2 else (_LENGTHS[month],))
-            for weekday in range(7)
-        )
+        return any(fields.month >> month & 1 and self._fires_in(month) for month in range(1, 13))
+
+    def _fires_in(self, month: int) -> bool:
+        for length in (29, 28) if month == 2 else (_LENGTHS[month],):
+            for weekday in range(7):
+                if self._mask(weekday, length):
+                    return True
+        return False
 
     def _in_later_month(self, year: int, month: int) -> int | None:
         months = self.fields.month

@@ -311,7 +311,7 @@ def _hashed_bits(step_text: str | None, field: Field, schedule_id: str | None) -
     """The value or values for an id. Days of the month stay below 29: no schedule misses February by chance."""
     if schedule_id is None:
         return field.full
-    digest = hashlib.sha256(f"{schedule_id}\0{field.name}".encode()).digest()
+    digest = hashlib.sha256(f"{schedule_id}\0{field.name}".encode("utf-8", "surrogatepass")).digest()
     number = int.from_bytes(digest[:8], "big")
     span = 28 if field.is_day_of_month else field.high - field.low + 1
     if step_text is None:

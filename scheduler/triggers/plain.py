@@ -91,7 +91,7 @@ def from_data(data: Mapping[str, object]) -> Trigger:
         return _FORMATS[kind].read({name: value for name, value in data.items() if name not in {"v", "type"}})
     except ConfigurationError:
         raise
-    except (TypeError, AttributeError, ValueError) as error:
+    except (TypeError, AttributeError, ValueError, RecursionError) as error:
         raise TriggerError(f"stored trigger {show(data)} does not fit its type: {error}") from None
 
 
@@ -99,7 +99,8 @@ def _plain(value: object) -> object:
     if isinstance(value, Trigger):
         return to_data(value)
     if isinstance(value, Calendar):
-        return {name: _plain(getattr(value, name)) for name in parameters_of(value)}
+        windows = [[round(at * 1000) for at in window] for window in value.blackouts]
+        return {name: _plain(getattr(value, name)) for name in parameters_of(value)} | {"blackouts": windows}
     if isinstance(value, CompoundLogic):
         return value.value
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
@@ -122,7 +123,9 @@ def _read_trigger(stored: object) -> object:
 
 
 def _read_calendar(stored: object) -> object:
-    return Calendar(**cast("dict[str, Any]", stored))
+    given = dict(cast("dict[str, Any]", stored))
+    windows = [(start / 1000, end / 1000) for start, end in given.pop("blackouts", ())]
+    return Calendar(**given, blackouts=windows)
 
 
 # Parameters that are not plain themselves, by name: no two classes use one name for different things.

@@ -13,7 +13,6 @@ about 2400 only.
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
@@ -80,21 +79,25 @@ class Zone:
 UTC_ZONE = Zone("UTC", None)
 
 
-@lru_cache(maxsize=1024)
 def find_zone(name: str | ZoneInfo | None) -> Zone:
     """The zone of that exact name; None is UTC, never the host's zone. Raises `UnknownZoneError`."""
-    key = name.key if isinstance(name, ZoneInfo) else name
-    if key is None or key == "UTC":
+    if name is None or name == "UTC":
         return UTC_ZONE
+    key = name.key if isinstance(name, ZoneInfo) else name
     if not isinstance(key, str) or len(key) > 100 or not _NAME.fullmatch(key) or _NO_ZONES.fullmatch(key):
         raise _unknown(key)
+    return _loaded(key)
+
+
+@lru_cache(maxsize=1024)
+def _loaded(key: str) -> Zone:
     try:
         info = ZoneInfo(key)
     except (ValueError, OSError, LookupError):  # LookupError: ZoneInfoNotFoundError, also for an unreadable file
         raise _unknown(key) from None
     if not _is_spelled_exactly(key):
         raise _unknown(key)
-    return Zone(key, info)
+    return UTC_ZONE if key == "UTC" else Zone(key, info)
 
 
 def require_zone_data() -> None:
@@ -140,6 +143,8 @@ def _advice(key: object) -> str:
 
 
 def _near_misses(key: str) -> str:
+    import difflib  # noqa: PLC0415 - needed for a misspelt name only
+
     by_lower = {name.lower(): name for name in sorted(_zone_names())}
     wanted = key.strip().lower().replace(" ", "_")
     cities = {name.rpartition("/")[2].lower(): name for name in sorted(_zone_names()) if "/" in name}

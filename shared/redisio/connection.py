@@ -61,6 +61,8 @@ def store_errors() -> Iterator[None]:
         raise StoreRefusedError(f"Redis refuses this user: {error}") from error
     except redis.exceptions.NoPermissionError as error:
         raise StoreRefusedError(f"Redis' access list forbids a command: {error}") from error
+    except (redis.exceptions.OutOfMemoryError, redis.exceptions.ReadOnlyError) as error:
+        raise StoreUnavailableError(f"Redis takes no writes now: {_first_line(error)}") from error
     except redis.exceptions.ResponseError as error:
         raise _of_response(error) from error
     except (redis.exceptions.RedisError, OSError) as error:

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -30,6 +31,18 @@ GRIDS = {"tick": 5, "chime": 60}
 """The schedules of the default app, and their seconds."""
 VARIABLES = {"APP_FOLDER": "examples", "RQBEAT_APP": "quickstart:scheduler", "REDIS_PASSWORD": "", "STOP_GRACE": ""}
 """The defaults, whatever the environment or a file `.env` says."""
+MOUNTED = """
+import time
+from scheduler import SchedulerManager
+scheduler = SchedulerManager()
+scheduler.every(5, id="tick")(time.time)
+scheduler.cron("* * * * *", id="chime")(time.time)
+
+@scheduler.every(10, id="slow")
+def slow():
+    time.sleep(15)
+"""
+"""An app of a user's own, with a job that takes longer than compose waits unless told to."""
 HEALTHY_WITHIN = 60
 GRACE = 60
 
@@ -43,6 +56,7 @@ class Stack:
 
     def __init__(self, compose: list[str]) -> None:
         self._compose = compose
+        self._folder = Path(tempfile.mkdtemp(prefix="rqbeat-app-"))
         self._environment = {**os.environ, **VARIABLES, "COMPOSE_PROJECT_NAME": f"rqbeattest{os.getpid()}"}
 
     def __call__(self, *arguments: str, seconds: float = 120, fails: bool = False) -> str:
@@ -51,6 +65,13 @@ class Stack:
 
     def up(self, *options: str) -> None:
         self("up", "-d", "--scale", f"worker={WORKERS}", *options, seconds=300)
+
+    def mount(self, code: str) -> None:
+        """From the next `up` on, run this code, mounted, instead of what was built in."""
+        (self._folder / "mounted.py").write_text(code)
+        self._folder.chmod(0o755)
+        self._compose = [*self._compose, "-f", "docker-compose.yml", "-f", "docs/deploy/compose.mount.yml"]
+        self._environment |= {"APP_FOLDER": str(self._folder), "RQBEAT_APP": "mounted:scheduler"}
 
     def rqbeat(self, *arguments: str) -> Any:
         """What a command says in JSON, asked in a worker, which is there also when the beat is not."""
@@ -68,7 +89,9 @@ class Stack:
         return found[::-1]
 
     def down(self) -> None:
+        """Remove all that was made for it."""
         self("down", "-v", "--remove-orphans", "--rmi", "local", seconds=120)
+        shutil.rmtree(self._folder)
 
 
 def main() -> int:
@@ -152,15 +175,23 @@ def keeps_its_data(stack: Stack) -> None:
     _expect(status == {"tick": "active", "chime": "paused"}, f"what was paused stays so, found {status}")
 
 
+def runs_mounted_code(stack: Stack) -> None:
+    """A user's own folder, mounted, runs without a new build."""
+    stack.mount(MOUNTED)
+    stack.up("--no-build")
+    _wait(60, "the slow job runs", lambda: any(row["running"] for row in stack.rqbeat("queues")["queues"]))
+
+
 def stops_in_time(stack: Stack) -> None:
-    """A stop ends every process by itself, with 0, before its grace is over."""
-    began = time.monotonic()
+    """A stop waits for the running job, then ends every process by itself, with 0, before its grace is over."""
+    began, running = time.monotonic(), stack.entries("slow")[-1]["job_id"]
     ids = [found["Id"] for found in stack.containers()]
     stack("stop", seconds=GRACE)
     _expect(time.monotonic() - began < GRACE, "the stack stops within its grace")
     ended = json.loads(_run(["docker", "inspect", *ids], dict(os.environ), 30))
     codes = {found["Name"]: found["State"]["ExitCode"] for found in ended}
     _expect(set(codes.values()) == {0}, f"every container ends with 0, found {codes}")
+    _expect(f"({running}) finished" in stack("logs", "--no-color", "worker"), "the job that ran was not cut off")
 
 
 STEPS = (
@@ -171,6 +202,7 @@ STEPS = (
     survives_a_killed_beat,
     comes_back_after_a_crash,
     keeps_its_data,
+    runs_mounted_code,
     stops_in_time,
 )
 

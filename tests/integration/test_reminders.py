@@ -104,10 +104,9 @@ def test_400_attendees_get_one_mail_each_though_sends_fail_and_workers_are_kille
 
 
 def test_a_reminder_past_its_deadline_is_dropped_and_shown_as_expired(reminders: Installation) -> None:
-    late = send_by_in(timedelta(seconds=SendReminder.timeout + 3))
-    workshop = reminders.seed(late, 5)
     reminders.start_beat()
     reminders.start_worker("default")
+    workshop = reminders.seed(send_by_in(timedelta(seconds=SendReminder.timeout + 3)), 5)
     reminders.scan()
     wait_for(lambda: reminders.queue("reminders").get("depth") == 5, 10, "five reminders handed over")
     last_start = send_by(workshop) - timedelta(seconds=SendReminder.timeout)
@@ -151,46 +150,57 @@ def own_server() -> Iterator[OwnServer]:
         own.kill()
 
 
+QUICK = """
+from scheduler import SchedulerManager
+from reminders.jobs import ScanWorkshops
+scheduler = SchedulerManager()
+scheduler.every(1, id="scan-workshops")(ScanWorkshops)
+scheduler.every(1, id="witness")(ScanWorkshops)
+"""
+
+
+class QuickInstallation(Installation):
+    """The same with a scan each second, and another schedule beside it that shows that time passes."""
+
+    def __init__(self, spawn: Spawn, url: str, folder: Path) -> None:
+        super().__init__(spawn, url, folder / "data")
+        (folder / "quick.py").write_text(QUICK)
+        self._folder = folder
+
+    def start(self, *arguments: str, **more: Any) -> Program:
+        return super().start(*arguments, folder=self._folder, PYTHONPATH=str(EXAMPLES), **more)
+
+    def start_everything(self) -> list[Program]:
+        return [self.start("run", "quick:scheduler"), self.start("worker", "--app", "quick:scheduler")]
+
+    def fires(self, schedule: str) -> list[str]:
+        entries = self.start("history", schedule, "-n", "1000", "--json").json()["entries"]
+        return [entry["nominal"] for entry in entries if entry["outcome"] == "enqueued"]
+
+
 def test_a_paused_schedule_stays_paused_over_a_restart_of_everything(
     own_server: OwnServer, spawn: Spawn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DATA_DIR", str(tmp_path / "data"))
-    (tmp_path / "quick.py").write_text(
-        "from scheduler import SchedulerManager\n"
-        "from reminders.jobs import ScanWorkshops\n"
-        "scheduler = SchedulerManager()\n"
-        "scheduler.every(1, id='scan-workshops')(ScanWorkshops)\n"
-        "scheduler.every(1, id='witness')(ScanWorkshops)\n"
-    )
-    installation = Installation(spawn, own_server.url, tmp_path / "data")
-
-    def start(*arguments: str) -> Program:
-        return installation.start(*arguments, folder=tmp_path, PYTHONPATH=str(EXAMPLES))
-
-    def fires(schedule: str) -> list[str]:
-        entries = start("history", schedule, "-n", "1000", "--json").json()["entries"]
-        return [entry["nominal"] for entry in entries if entry["outcome"] == "enqueued"]
-
-    everything = [start("run", "quick:scheduler"), start("worker", "--app", "quick:scheduler")]
-    wait_for(lambda: "now leader" in everything[0].text, 15, "a leader")
-    wait_for(lambda: len(fires("scan-workshops")) >= 2, 20, "the first scans")
-    assert start("pause", "scan-workshops", "--note", "the mailer is on holiday").ends() == 0
-    before = fires("scan-workshops")
+    reminders = QuickInstallation(spawn, own_server.url, tmp_path)
+    everything = reminders.start_everything()
+    everything[0].says("now leader")
+    wait_for(lambda: len(reminders.fires(SCAN)) >= 2, 20, "the first scans")
+    assert reminders.start("pause", SCAN, "--note", "the mailer is on holiday").ends() == 0
+    before, witnessed = reminders.fires(SCAN), len(reminders.fires("witness"))
 
     for program in everything:
         program.kill()
     own_server.kill()
     own_server.start()
-    seen = len(fires("witness"))
-    start("run", "quick:scheduler")
-    start("worker", "--app", "quick:scheduler")
+    reminders.start_everything()
 
-    wait_for(lambda: len(fires("witness")) >= seen + 3, 20, "the other schedule's fires")
-    assert fires("scan-workshops") == before
-    rows = start("list", "--json").json()["schedules"]
-    assert {row["id"]: row["status"] for row in rows} == {"scan-workshops": "paused", "witness": "active"}
-    assert start("resume", "scan-workshops").ends() == 0
-    wait_for(lambda: len(fires("scan-workshops")) > len(before), 10, "scans after the resume")
+    wait_for(lambda: len(reminders.fires("witness")) >= witnessed + 3, 20, "the other schedule's fires")
+    assert reminders.fires(SCAN) == before
+    rows = reminders.start("list", "--json").json()["schedules"]
+    assert {row["id"]: row["status"] for row in rows} == {SCAN: "paused", "witness": "active"}
+    assert reminders.start("resume", SCAN).ends() == 0
+    wait_for(lambda: len(reminders.fires(SCAN)) > len(before), 10, "scans after the resume")
 
 
 def process_at_work(worker: Program) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from shared.instants import duration_ms
 from shared.job import Job
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +79,7 @@ def test_the_stack_is_redis_a_beat_and_workers() -> None:
 
 
 def test_dc_stop_grace() -> None:
-    assert seconds(service("worker")["stop_grace_period"]) > Job.timeout
+    assert seconds(service("worker")["stop_grace_period"]) * 1000 > duration_ms(Job.timeout)
     assert all("stop_grace_period" in service(name) for name in SERVICES)
 
 

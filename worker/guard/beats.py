@@ -11,10 +11,8 @@ from typing import Any
 
 from rq.executions import Execution
 from rq.job import Job as RqJob
-from rq.utils import now as rq_now
 from rq.worker import WorkerStatus
 
-from shared.clock import Clock
 from shared.errors import StoreError
 from shared.redisio.connection import store_errors
 from worker.chores import Chores, Rhythm
@@ -34,18 +32,24 @@ class BeatGuard(RunGuard):
 
     chores: Chores
     recovery: Recovery
-    clock: Clock
-    _beat: Rhythm | None = None
+    beat: Rhythm
+    maintenance: Rhythm
+    _is_cut_off = False
 
     @property
     def connection_timeout(self) -> int:
         """RQ sets this as the time-out of its connection; 415 s by default, so that a dead network hangs it so long."""
         return REPLY_SECONDS
 
+    @property
+    def should_run_maintenance_tasks(self) -> bool:
+        """RQ asks the wall clock: one that is set back an hour would stop all maintenance for so long."""
+        return self.maintenance.is_due()
+
     def look_around(self, state: str) -> None:
         """Do what is due. Raises StoreError."""
         with store_errors():
-            if state == WorkerStatus.IDLE and self._is_beat_due():
+            if state == WorkerStatus.IDLE and self.beat.is_due():
                 self.heartbeat()
             if self.should_run_maintenance_tasks:
                 self.run_maintenance_tasks()
@@ -53,7 +57,6 @@ class BeatGuard(RunGuard):
 
     def run_maintenance_tasks(self) -> None:
         """RQ's would also look after dependencies, rate limits and groups, which are not in use here."""
-        self.last_cleaned_at = rq_now()  # type: ignore[assignment] # RQ annotates its first value alone
         self.recovery()
 
     def get_heartbeat_ttl(self, job: RqJob, working_time: float = 0.0) -> int:  # noqa: ARG002 - RQ's signature
@@ -61,29 +64,36 @@ class BeatGuard(RunGuard):
         return LEASE_SECONDS
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """Also called each second while RQ's workers are suspended, where nothing else of ours is."""
         super().heartbeat(min(timeout or LEASE_SECONDS, LEASE_SECONDS), pipeline)
+        self.chores.say(self.get_state())
 
     def maintain_heartbeats(self, job: RqJob, execution: Execution) -> None:
         """Called by RQ every other second while a job runs. Redis being gone is no reason to give the job up."""
         try:
             with store_errors():
-                if self._is_beat_due():
+                if self.beat.is_due():
                     super().maintain_heartbeats(job, execution)
             self.look_around(WorkerStatus.BUSY)
+            self._is_cut_off = False
         except StoreError as error:
-            log.warning("job %s runs on: %s", job.id, error)
+            if not self._is_cut_off:
+                log.warning("job %s runs on: %s", job.id, error)
+            self._is_cut_off = True
+
+    def unsubscribe(self) -> None:
+        """RQ wakes its listening thread before it tells it to stop: the thread listens on, and a second is lost."""
+        listener: Any = self.pubsub_thread
+        if listener is not None:
+            listener.stop()
+        super().unsubscribe()  # type: ignore[no-untyped-call]
 
     def teardown(self) -> None:
         """RQ's raises when Redis is gone, and leaves its listening thread behind."""
         for step in (self.unsubscribe, self.register_death):
             try:
                 with store_errors():
-                    step()  # type: ignore[no-untyped-call]
+                    step()
             except StoreError as error:
                 log.debug("no orderly goodbye: %s", error)
         self.chores.leave()
-
-    def _is_beat_due(self) -> bool:
-        if self._beat is None:
-            self._beat = Rhythm(self.clock, BEAT_SECONDS)
-        return self._beat.is_due()

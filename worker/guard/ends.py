@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -20,12 +22,14 @@ from rq.queue import Queue
 from rq.utils import now as rq_now
 from rq.worker import Worker
 
-from shared.errors import ExpiredError, RefusedPayloadError, StoreError, UnknownJobError
+from shared.clock import Clock
+from shared.errors import ExpiredError, RefusedPayloadError, StoreError, StoreUnavailableError, UnknownJobError
 from shared.redisio.connection import store_errors
 from shared.redisio.intake import Intake
 from shared.redisio.runs import Outcome, Runs
 from worker.guard.job import GuardedJob
 
+PATIENCE_SECONDS = 120
 MAX_TRACEBACK = 64_000
 MAX_LOGGED = 8_000
 WORN = "put back too often: whoever takes it dies before it starts"
@@ -44,11 +48,16 @@ class EndGuard(Worker):
     log_result_lifespan = False
     intake: Intake
     runs: Runs
+    clock: Clock
 
     def handle_job_success(self, job: RqJob, *args: Any, **kwargs: Any) -> None:
         super().handle_job_success(job, *args, **kwargs)
         log.info("job %s (%s) finished", job.description, job.id)
         self._record_end(job, "finished")
+
+    def _finalize_success(self, job: RqJob, queue: Queue, execution: Execution, return_value: Any) -> None:
+        """RQ makes a failure of a run that returned while Redis was away, and runs it again."""
+        self._patiently(partial(super()._finalize_success, job, queue, execution, return_value))
 
     def _finalize_failure(
         self,
@@ -61,7 +70,8 @@ class EndGuard(Worker):
         kind, error, trace = exc_info
         if isinstance(job, GuardedJob):
             job.error = error
-        super()._finalize_failure(job, queue, execution, (kind, error, _own_part(trace)))
+        reason = (kind, error, _own_part(trace))
+        self._patiently(partial(super()._finalize_failure, job, queue, execution, reason))
 
     def handle_work_horse_killed(self, job: RqJob, retpid: Any, ret_val: Any, rusage: Any) -> None:  # noqa: ARG002 - RQ's signature
         """RQ keeps the bare wait status as the reason; here it is put into words."""
@@ -84,7 +94,7 @@ class EndGuard(Worker):
         RQ calls this for any horse that ended badly, and so fails jobs that never began and retries twice what the
         horse had already sent to its retry: only a run that is not over yet can fail.
         """
-        if not self.is_horse and job.get_status(refresh=False) != JobStatus.STARTED:
+        if not self.is_horse and not self._is_open(job):
             self.settle_unstarted(job, execution)
             return
         text = _reason(job, exc_string)
@@ -93,6 +103,27 @@ class EndGuard(Worker):
         told = _last_line(text) if outcome == "retrying" else text.strip()[-MAX_LOGGED:]
         log.warning("job %s (%s) %s: %s", job.description, job.id, outcome, told)
         self._record_end(job, outcome, _last_line(text))
+
+    def _is_open(self, job: RqJob) -> bool:
+        """Whether a run that did not end by itself still has to be given an end."""
+        status = job.get_status(refresh=False)
+        was_stopped = self._stopped_job_id == job.id and status == JobStatus.QUEUED
+        return status == JobStatus.STARTED or was_stopped
+
+    def _patiently(self, record: Callable[[], None]) -> None:
+        """Record an end, again while Redis is away: each step is a transaction, and writes the same when repeated."""
+        tries_left = PATIENCE_SECONDS
+        while True:
+            try:
+                with store_errors():
+                    return record()
+            except StoreUnavailableError as error:
+                if not tries_left or "WRONGTYPE" in str(error):  # which no waiting mends
+                    raise
+                if tries_left == PATIENCE_SECONDS:
+                    log.warning("the end of a run waits to be recorded: %s", error)
+            tries_left -= 1
+            self.clock.sleep(1.0)
 
     def settle_unstarted(self, job: RqJob, execution: Execution | None) -> None:
         """Put back a job that was taken and never began; leave alone one whose end is written already."""

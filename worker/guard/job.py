@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from redis.client import Pipeline
 from rq.job import Job
 from rq.queue import Queue
 
@@ -86,7 +85,7 @@ class GuardedJob(Job):
         attempt = attempt_of(self.call.retry, self.retries_left or 0)
         return delay_seconds(self.call.retry, self.id, attempt, self.error)
 
-    def retry(self, queue: Queue, pipeline: Pipeline) -> None:
+    def retry(self, queue: Queue, pipeline: Any) -> None:
         """Enqueue or schedule the next attempt, all of it within the caller's transaction.
 
         RQ sets the status "scheduled" ahead of it: a kill in between leaves a job in no registry, lost.

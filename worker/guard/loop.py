@@ -8,12 +8,14 @@ workers may have been lost with the rest.
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
+from typing import Any
 
 from rq.exceptions import StopRequested
 from rq.job import Job as RqJob
@@ -25,16 +27,21 @@ from shared.errors import RqbeatError
 from shared.redisio.connection import Client, store_errors
 from shared.redisio.intake import Intake, Taken
 from shared.redisio.runs import Runs
-from worker.chores import Chores
-from worker.guard.beats import LEASE_SECONDS, MAINTENANCE_SECONDS, BeatGuard
+from worker.chores import Chores, Rhythm
+from worker.guard.beats import BEAT_SECONDS, LEASE_SECONDS, MAINTENANCE_SECONDS, BeatGuard
 from worker.guard.job import GuardedJob, PayloadSerializer
 from worker.guard.recovery import Recovery
 from worker.guard.run import guarded_queue
 
 TURN_SECONDS = 1
+STOP_SECONDS = 2
 WATCH_SECONDS = 2  # how often the parent looks up while a job runs
 
 log = logging.getLogger("rqbeat.worker")
+
+
+def _leave(_signum: int, _frame: FrameType | None) -> None:
+    os._exit(0)
 
 
 class GuardedWorker(BeatGuard):
@@ -59,6 +66,7 @@ class GuardedWorker(BeatGuard):
             log_job_description=False,
         )
         self.intake, self.runs, self.chores, self.clock = intake, runs, chores, clock
+        self.beat, self.maintenance = Rhythm(clock, BEAT_SECONDS), Rhythm(clock, MAINTENANCE_SECONDS)
         self.recovery = Recovery(self.queues[0], intake, runs, self.handle_job_failure, clock)
         self._stop_asked_at = 0.0
 
@@ -66,6 +74,11 @@ class GuardedWorker(BeatGuard):
     def is_stopping(self) -> bool:
         """Whether a signal asked for a warm stop."""
         return self._stop_requested
+
+    def bootstrap(self, *args: Any, **kwargs: Any) -> None:
+        """RQ listens to signals only after it has registered: one in between left a dead worker on the list."""
+        self._install_signal_handlers()  # type: ignore[no-untyped-call]
+        super().bootstrap(*args, **kwargs)
 
     def dequeue_job_and_maintain_ttl(
         self,
@@ -87,17 +100,29 @@ class GuardedWorker(BeatGuard):
         raise StopRequested
 
     def execute_job(self, job: RqJob, queue: Queue) -> None:
+        signal.alarm(0)  # from here on there is something at stake: see `request_stop`
         with self._ending_in_order():
             super().execute_job(job, queue)
         self.done += 1
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
+        """With a pipeline nothing is sent yet, and an error is the caller's."""
+        with nullcontext() if pipeline is not None else self._ending_in_order():
+            super().heartbeat(timeout, pipeline)
 
     def check_for_suspension(self, burst: bool) -> None:
         with self._ending_in_order():
             super().check_for_suspension(burst)
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - a signal handler
-        """RQ's handler talks to Redis and raises out of whatever is going on, a pop included; a flag loses nothing."""
+        """RQ's handler talks to Redis and raises out of whatever is going on, a pop included; a flag loses nothing.
+
+        An idle worker that waits for a Redis that hangs leaves without a goodbye: its lease ends by itself.
+        """
         self._stop_requested = True
+        if self.get_state() != WorkerStatus.BUSY:
+            signal.signal(signal.SIGALRM, _leave)
+            signal.alarm(STOP_SECONDS)
         self._stop_asked_at = self.clock.monotonic()
         for sig in (signal.SIGINT, signal.SIGTERM):
             signal.signal(sig, self.request_force_stop)

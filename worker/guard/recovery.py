@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
-from redis.exceptions import RedisError
 from rq.executions import Execution
 from rq.job import JobStatus
 from rq.queue import Queue
@@ -19,8 +19,11 @@ from rq.registry import FailedJobRegistry, FinishedJobRegistry
 from rq.worker_registration import clean_worker_registry
 
 from shared.clock import Clock
+from shared.errors import StoreError, StoreUnavailableError
+from shared.redisio.connection import store_errors
 from shared.redisio.intake import Intake
 from shared.redisio.runs import Runs
+from worker.deadline import skew_problem
 from worker.guard.job import GuardedJob
 from worker.suspects import Suspects
 
@@ -52,19 +55,33 @@ class Recovery:
         if not self._intake.begin_maintenance():
             return
         try:
-            now = self._runs.now()
-            self._each(self._abandoned, self._intake.abandoned(now), self._recover)
-            self._each(self._unstarted, self._intake.taken(), self._put_back)
-            self._sweep(now)
+            now = self._now()
+            self._try("runs", lambda: self._each(self._abandoned, self._intake.abandoned(now), self._recover))
+            self._try("taken ids", lambda: self._each(self._unstarted, self._intake.taken(), self._put_back))
+            for registry in (FinishedJobRegistry, FailedJobRegistry):
+                self._try("records", partial(registry(queue=self._queue, job_class=GuardedJob).cleanup, now))
+            self._try("workers", lambda: clean_worker_registry(self._queue))
         finally:
             self._intake.end_maintenance()
 
+    def _now(self) -> float:
+        """Redis' clock. Leases are written by their holders' clocks: one that is off would take live runs for dead."""
+        now = self._runs.now()
+        if problem := skew_problem(self._clock.now_ms() / 1000, now):
+            raise StoreUnavailableError(problem)
+        return now
+
     def _each(self, suspects: Suspects, seen: list[bytes], act: Callable[[bytes], None]) -> None:
         for member in suspects.ripe(seen, self._clock.monotonic()):
-            try:
-                act(member)
-            except (RedisError, ValueError, KeyError, TypeError) as error:
-                log.warning("maintenance of %s: %r is skipped: %s", self._queue.name, member[:100], error)
+            self._try(repr(member[:100]), partial(act, member))
+
+    def _try(self, what: str, act: Callable[[], None]) -> None:
+        """Junk in one place keeps nothing else from being looked after; a Redis that is gone is noticed elsewhere."""
+        try:
+            with store_errors():
+                act()
+        except (StoreError, ValueError, KeyError, TypeError) as error:
+            log.warning("maintenance of %s: %s skipped: %s", self._queue.name, what, error)
 
     def _recover(self, member: bytes) -> None:
         """Record a failed attempt of a run whose worker died."""
@@ -92,12 +109,3 @@ class Recovery:
             self._intake.refuse(found.job_id, found.reason, entry=entry)
         elif self._intake.put_back(found.job_id, now=self._runs.now()) == "worn":
             self._intake.refuse(found.job_id, "put back too often: whoever takes it dies before it starts")
-
-    def _sweep(self, now: float) -> None:
-        """Forget records past their expiry, by Redis' clock, and workers that are gone."""
-        for registry in (FinishedJobRegistry, FailedJobRegistry):
-            registry(queue=self._queue, job_class=GuardedJob).cleanup(now)
-        try:
-            clean_worker_registry(self._queue)
-        except UnicodeDecodeError as error:
-            log.warning("maintenance of %s: the set of workers holds junk: %s", self._queue.name, error)

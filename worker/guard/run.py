@@ -41,11 +41,13 @@ class RunGuard(EndGuard):
     # In the parent.
 
     def execute_job(self, job: RqJob, queue: Queue) -> None:
-        """Run a job in a child. A cold stop counts as a failed attempt."""
+        """Run a job in a child. A cold stop counts as a failed attempt; no child is left behind, whatever happens."""
         try:
             super().execute_job(job, queue)
-        except SystemExit:
-            self._cut_off(job, queue)
+        except BaseException as error:
+            if self.horse_pid:
+                cold = isinstance(error, SystemExit)
+                self._cut_off(job, queue, "a cold stop of its worker" if cold else f"an error of its worker: {error}")
             raise
 
     def fork_work_horse(self, job: RqJob, queue: Queue) -> None:
@@ -55,6 +57,8 @@ class RunGuard(EndGuard):
         except OSError as error:
             self.settle_unstarted(job, self.execution)
             raise RqbeatError(f"the system refuses a new process: {error}") from error
+        with suppress(OSError):  # the child does it too; until one of them has, a kill of its group would be ours
+            os.setpgid(self.horse_pid, self.horse_pid)
 
     def wait_for_horse(self) -> tuple[int | None, int | None, struct_rusage | None]:
         """RQ's wait, and an end to whatever the run left behind.
@@ -64,6 +68,7 @@ class RunGuard(EndGuard):
         """
         with suppress(ChildProcessError):
             os.waitid(os.P_PID, self.horse_pid, os.WEXITED | os.WNOWAIT)
+        signal.alarm(0)  # RQ looks up by an alarm that raises: not between the reaping and the return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.horse_pid, signal.SIGKILL)
         return super().wait_for_horse()
@@ -88,14 +93,13 @@ class RunGuard(EndGuard):
         """The claim has written all of this; RQ's objects are told, by way of a pipeline that is never sent."""
         job.prepare_for_execution(self.name, self.connection.pipeline())
 
-    def _cut_off(self, job: RqJob, queue: Queue) -> None:
+    def _cut_off(self, job: RqJob, queue: Queue, by: str) -> None:
         execution = self.execution
-        if self.horse_pid:
-            self.kill_horse()
-            self.wait_for_horse()
+        self.kill_horse()
+        self.wait_for_horse()
         with suppress(StoreError), store_errors():
             job.get_status()
-            self.handle_job_failure(job, queue, exc_string="cut off by a cold stop of its worker", execution=execution)
+            self.handle_job_failure(job, queue, exc_string=f"cut off by {by}", execution=execution)
 
 
 def guarded_queue(name: str, connection: Any) -> Queue:

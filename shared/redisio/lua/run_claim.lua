@@ -6,6 +6,7 @@
 
 if redis.call('HGET', KEYS[1], 'status') ~= 'queued' then return 0 end
 redis.call('HSET', KEYS[1], 'status', 'started', 'started_at', ARGV[3], 'last_heartbeat', ARGV[3], 'worker_name', ARGV[2])
+redis.call('HDEL', KEYS[1], 'put_backs')
 redis.call('PERSIST', KEYS[1])
 redis.call('LREM', KEYS[2], 1, ARGV[1])
 return 1

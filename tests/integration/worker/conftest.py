@@ -30,12 +30,13 @@ class Workers:
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
         self.folder = folder
+        self.python_path = f"{ROOT}:{HERE / 'app'}"
         self.started: list[subprocess.Popen[bytes]] = []
 
     def start(self, *args: str, **environ: str) -> subprocess.Popen[bytes]:
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("RQBEAT_", "RQ_", "REDIS_"))},
-            "PYTHONPATH": f"{ROOT}:{HERE / 'app'}",
+            "PYTHONPATH": self.python_path,
             "RQBEAT_REDIS_URL": self.url,
             "RQBEAT_APP": "bench_jobs:scheduler",
             "PYTHONUNBUFFERED": "1",

@@ -188,13 +188,17 @@ def test_qd_ghost_entries_an_id_runs_only_from_status_queued(
     assert client.llen(keys.rq_taken("default")) == 0
 
 
-def test_a_queue_of_the_wrong_type_is_waited_out(
-    workers: Any, client: redis.Redis, keys: Keys, eventually: Any
+@pytest.mark.parametrize("where", ["rq_queue", "rq_taken", "wip"])
+def test_a_list_or_registry_of_the_wrong_type_is_waited_out_and_nothing_is_lost(
+    workers: Any, client: redis.Redis, keys: Keys, eventually: Any, where: str
 ) -> None:
-    client.set(keys.rq_queue("default"), "no list")
+    broken = keys.rq_registry("wip", "default") if where == "wip" else getattr(keys, where)("default")
+    client.set(broken, "of no use")
+    early = None if where == "rq_queue" else jobs.Sync.dispatch("early")
     process = workers.start("default")
     eventually(lambda: "WRONGTYPE" in workers.log())
     assert process.poll() is None
-    client.delete(keys.rq_queue("default"))
+    client.delete(broken)
     assert jobs.Sync.dispatch("after").result(15) == "after"
+    assert early is None or early.result(60) == "early"
     assert workers.log().count("Traceback") == 0

@@ -197,3 +197,34 @@ def test_sec_args_in_logs_are_nowhere(workers: Any, client: redis.Redis, keys: K
         failing.result(10)
     assert "S3CRET" not in workers.log()
     assert client.hget(keys.rq_job(handle.id), "description") == b"sync"
+
+
+def test_rqs_own_tools_read_and_requeue_our_jobs(
+    workers: Any, client: redis.Redis, keys: Keys, status: Any, eventually: Any
+) -> None:
+    from rq import Queue
+    from rq.job import Job
+    from rq.registry import FailedJobRegistry
+    from rq.results import Result
+
+    handle = jobs.Failing.dispatch()
+    fine = jobs.Sync.dispatch(None)
+    workers.start("default", "--burst").wait(20)
+    queue = Queue("default", connection=client)
+    assert (Job.fetch(fine.id, connection=client).get_status(), queue.finished_job_registry.count) == ("finished", 1)
+    failed = Job.fetch(handle.id, connection=client).latest_result()
+    assert failed is not None
+    assert (failed.type, "ValueError: no luck" in failed.exc_string) == (Result.Type.FAILED, True)
+    FailedJobRegistry(queue=queue).requeue(handle.id)
+    workers.start("default", "--burst").wait(20)
+    assert (status(handle.id), client.hget(keys.rq_job(handle.id), "attempt")) == ("failed", b"2")
+
+
+def test_a_job_whose_records_are_not_kept_leaves_none(
+    workers: Any, client: redis.Redis, keys: Keys, effects: Any
+) -> None:
+    handles = [jobs.Forgotten.dispatch(luck) for luck in (True, False, True)]
+    assert workers.start("default", "--burst").wait(20) == 0
+    assert effects("forgotten") == [handle.id for handle in handles]
+    assert [client.exists(keys.rq_job(handle.id)) for handle in handles] == [0, 0, 0]
+    assert list(client.scan_iter(f"{keys.rq}:results:*")) == []

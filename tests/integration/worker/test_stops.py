@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -155,6 +156,20 @@ def test_dc_python_pid1_a_worker_that_waits_for_redis_stops_within_3_s_with_0(
         assert stopped_within(process, 3.0) == 0
 
 
+def test_dc_python_pid1_an_idle_worker_stops_within_3_s_while_redis_hangs(
+    workers: Any, own: OwnServer, keys: Keys, eventually: Any
+) -> None:
+    own.start()
+    workers.url = own.url
+    process = workers.start("default")
+    with connect(own.url) as client:
+        eventually(lambda: client.scard(keys.rq_workers) == 1)
+    assert own.pid is not None
+    os.kill(own.pid, signal.SIGSTOP)
+    process.terminate()
+    assert stopped_within(process, 3.0) == 0
+
+
 def test_redis_short_restart_a_worker_goes_on_also_when_redis_comes_back_empty(
     workers: Any, own: OwnServer, keys: Keys, eventually: Any
 ) -> None:
@@ -198,7 +213,7 @@ def test_redis_auth_a_wrong_password_is_told_in_one_line_without_it(workers: Any
     with connect(own.url) as client:
         client.config_set("requirepass", "right")
     workers.url = f"unix://:wr0ng@{own.socket}"
-    assert workers.start("default").wait(10) != 0
+    assert workers.start("default").wait(10) == 2
     assert "Redis refuses the user name or password" in workers.log()
     assert "wr0ng" not in workers.log()
 
@@ -208,9 +223,10 @@ def test_presence_tells_host_pid_queue_and_state(
 ) -> None:
     process = workers.start("default")
     (record,) = eventually(lambda: present(client, keys, "worker"))
-    assert (record["pid"], record["queue"], record["state"]) == (str(process.pid), "default", "idle")
-    jobs.Slow.dispatch(20)
-    eventually(lambda: present(client, keys, "worker")[0]["state"] == "busy", 9)
+    assert (record["pid"], record["queue"]) == (str(process.pid), "default")
+    for state in ("idle", "busy"):
+        eventually(lambda state=state: present(client, keys, "worker")[0]["state"] == state, 9)
+        jobs.Slow.dispatch(20)
 
 
 def test_a_child_that_dies_is_replaced(workers: Any, client: redis.Redis, keys: Keys, eventually: Any) -> None:
@@ -225,3 +241,119 @@ def test_a_child_that_dies_is_replaced(workers: Any, client: redis.Redis, keys: 
     eventually(lambda: pids() - before)
     process.terminate()
     assert stopped_within(process, 3.0) == 0
+
+
+def test_redis_short_restart_at_the_end_of_a_run_does_not_make_a_failure_of_it(
+    workers: Any, own: OwnServer, keys: Keys, eventually: Any
+) -> None:
+    own.start()
+    workers.url = own.url
+    workers.start("default")
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        handle = jobs.Quiet.options(timeout=60).dispatch(2)
+        eventually(lambda: client.hget(keys.rq_job(handle.id), "status") == b"started")
+    own.stop()
+    time.sleep(8)
+    own.start()
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        assert handle.result(20) == 1
+
+
+def test_redis_oom_is_waited_out_and_nothing_is_lost(
+    workers: Any, client: redis.Redis, keys: Keys, eventually: Any
+) -> None:
+    process = workers.start("default")
+    assert jobs.Async.dispatch("before").result(10) == "before"
+    handle = jobs.Quiet.dispatch(1)
+    eventually(lambda: client.hget(keys.rq_job(handle.id), "status") == b"started")
+    client.config_set("maxmemory", 1)
+    try:
+        eventually(lambda: "waits to be recorded: Redis takes no writes now" in workers.log(), 20)
+        time.sleep(1)
+    finally:
+        client.config_set("maxmemory", 0)
+    assert handle.result(20) == 1
+    assert jobs.Async.dispatch("after").result(20) == "after"
+    assert process.poll() is None
+
+
+def test_rqs_stop_command_ends_a_run_that_is_then_stopped(
+    workers: Any, client: redis.Redis, keys: Keys, effects: Any, status: Any, eventually: Any
+) -> None:
+    workers.start("default")
+    handle = jobs.SlowRetried.dispatch(600)
+    run = int(eventually(lambda: effects("slow-started"))[0].partition(":")[2])
+    worker = client.hget(keys.rq_job(handle.id), "worker_name")
+    client.publish(f"{keys.rq}:pubsub:{worker.decode()}", json.dumps({"command": "stop-job", "job_id": handle.id}))
+    eventually(lambda: status(handle.id) == "stopped", 5)
+    assert not is_alive(run)
+    assert jobs.Sync.dispatch("next").result(10) == "next"
+
+
+def test_suspended_workers_take_nothing_stay_present_and_stop(
+    workers: Any, client: redis.Redis, keys: Keys, eventually: Any
+) -> None:
+    client.set(f"{keys.rq}:suspended", 1)
+    process = workers.start("default")
+    eventually(lambda: [record["state"] for record in present(client, keys, "worker")] == ["suspended"])
+    waiting = jobs.Sync.dispatch("later")
+    time.sleep(1.5)
+    assert client.lrange(keys.rq_queue("default"), 0, -1) == [waiting.id.encode()]
+    process.terminate()
+    assert stopped_within(process, 3.0) == 0
+
+
+def test_namespaces_never_meet(workers: Any, client: redis.Redis) -> None:
+    shop = Keys.for_namespace("shop")
+    with using_outbox(RedisOutbox(client, shop)):
+        handle = jobs.Async.dispatch("shop")
+        workers.start("default", "--burst").wait(20)
+        assert handle.status() == "queued"
+        workers.start("default", "--burst", "--namespace", "shop").wait(20)
+        assert handle.result() == "shop"
+    assert all(key.startswith((b"shop:", b"rq", b"effects")) for key in client.scan_iter())
+
+
+def test_a_prefix_that_comes_too_late_is_told(workers: Any, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import rq\n")
+    search = f"{tmp_path}:{workers.python_path}"
+    assert workers.start("default", "--namespace", "shop", PYTHONPATH=search).wait(10) == 2
+    assert "rq was imported with the key prefix 'rq'" in workers.log()
+
+
+def test_a_rate_limit_is_shared_by_all_processes(workers: Any, effects: Any, eventually: Any) -> None:
+    jobs.Limited.dispatch_many([((), {})] * 60)
+    process = workers.start("default", "-n", "4")
+    eventually(lambda: len(effects("limited")) == 60, 30)
+    times = [float(at) for at in effects("limited")]
+    process.terminate()
+    # 20 a second from a bucket that starts full: the last 40 take two seconds
+    assert 1.9 <= max(times) - min(times) <= 4.0
+
+
+@pytest.mark.parametrize(
+    ("args", "environ", "words"),
+    [
+        (["a:b"], {}, "queue: RQ builds its keys with ':'"),
+        ([], {"RQBEAT_APP": "nowhere:scheduler"}, "there is no module 'nowhere'"),
+        ([], {"RQBEAT_APP": ""}, "no app given"),
+        ([], {"RQBEAT_REDIS_URL": "http://x"}, "Redis URL 'http://x'"),
+        ([], {"RQBEAT_NAMESPACE": "a b"}, "namespace: "),
+        (["--processes", "0"], {}, "Invalid value for '-n'"),
+    ],
+)
+def test_wrong_settings_are_one_line_and_exit_2(
+    workers: Any, args: list[str], environ: dict[str, str], words: str
+) -> None:
+    assert workers.start(*args, **environ).wait(10) == 2
+    assert words in workers.log()
+    assert "Traceback" not in workers.log()
+
+
+def test_one_of_several_workers_told_of_a_wrong_setting_ends_them_all(workers: Any, own: OwnServer) -> None:
+    own.start()
+    with connect(own.url) as client:
+        client.config_set("maxmemory-policy", "allkeys-lru")
+    workers.url = own.url
+    assert workers.start("default", "-n", "3").wait(10) == 2
+    assert "Redis evicts keys" in workers.log()

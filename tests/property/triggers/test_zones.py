@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo, _zoneinfo, available_timezones
 
 import pytest
 
-from scheduler.triggers.zones import STEP, find_zone
+from scheduler.triggers.zones import ERA, STEP, find_zone
 
 FROM, TO = -2_208_988_800, 2_145_916_800  # 1900 to 2038
 
@@ -70,6 +70,20 @@ def test_offsets_of_far_years_are_those_of_the_standard_library(name):
     for second in range(16_725_225_600, 200_000_000_000, 86_400 * 997):
         assert zone.stretch_at(second).offset == datetime.fromtimestamp(second, info).utcoffset().total_seconds()
         assert zone.stretch_at(second).start <= second < zone.stretch_at(second).end
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_stretch_knows_its_neighbours_wherever_it_is_asked_for(name):
+    zone, info = find_zone(name), ZoneInfo(name)
+
+    def offset(second):
+        return datetime.fromtimestamp(second, info).utcoffset().total_seconds()
+
+    for second in range(FROM, TO, ERA // 5):
+        stretch = zone.stretch_at(second)
+        assert stretch.start <= second < stretch.end
+        around = offset(stretch.start - 1), offset(second), offset(stretch.end)
+        assert (stretch.before, stretch.offset, stretch.after) == around
 
 
 def test_zones_without_a_table_are_one_stretch():

@@ -37,6 +37,11 @@ class TestCalendarInterval:
         monthly = CalendarIntervalTrigger(1, "month", "2026-01-31", short_month="skip")
         assert first(monthly, "2026-01-01", 3) == ["2026-01-31 00:00", "2026-03-31 00:00", "2026-05-31 00:00"]
 
+    def test_is_found_backwards_over_the_months_that_it_skips(self):
+        monthly = CalendarIntervalTrigger(1, "month", "2026-01-31", short_month="skip")
+        assert monthly.prev_ms(round(at("2026-05-30").timestamp() * 1000)) == round(at("2026-03-31").timestamp() * 1000)
+        assert monthly.prev_ms(round(at("2026-01-31").timestamp() * 1000)) is None
+
     def test_counts_from_the_first_date(self):
         assert first(CalendarIntervalTrigger(2, "week", "2026-01-07"), "2026-02-01", 2) == [
             "2026-02-04 00:00",
@@ -76,7 +81,9 @@ class TestCalendarInterval:
         with pytest.raises(TriggerError, match=message):
             CalendarIntervalTrigger(*arguments)
 
-    @pytest.mark.parametrize("wall_time", ["25:00", "09:00:00.5", "09:00+01:00", 9, "x" * 10_000_000])
+    @pytest.mark.parametrize(
+        "wall_time", ["25:00", "09:00:00.5", "09:00+01:00", 9, pytest.param("x" * 10_000_000, id="10 MB")]
+    )
     def test_what_is_no_wall_time_is_refused(self, wall_time):
         with pytest.raises(TriggerError, match="at"):
             CalendarIntervalTrigger(1, "day", "2026-01-01", at=wall_time)
@@ -136,7 +143,7 @@ class TestRules:
             "FREQ=DAILY;UNTIL=20261399T000000Z",
             "FREQ=DAILY\nEXDATE:20260101T000000",
             "DTSTART=20260101T000000;FREQ=DAILY",
-            "F" * 10_000_000,
+            pytest.param("F" * 10_000_000, id="10 MB"),
             None,
         ],
     )

@@ -16,7 +16,7 @@ import redis
 from shared import Job, Retry
 from shared.registry import middleware
 from shared.settings import load
-from worker import retry_middleware, timeout_middleware
+from worker import rate_limit_middleware, retry_middleware, timeout_middleware
 
 scheduler = object()
 
@@ -106,6 +106,35 @@ class Slow(Job):
         time.sleep(seconds)
         effect(f"{mark}-ended")
         return "slept"
+
+
+class Quiet(Job):
+    """Slow, and writes nothing itself."""
+
+    name = "quiet"
+
+    def handle(self, seconds: float) -> int:
+        time.sleep(seconds)
+        return self.ctx.attempt
+
+
+class Forgotten(Job):
+    name = "forgotten"
+    result_ttl = 0
+    failure_ttl = 0
+
+    def handle(self, luck: bool) -> None:
+        effect("forgotten", self.ctx.key)
+        if not luck:
+            raise ValueError("no luck")
+
+
+class Limited(Job):
+    name = "limited"
+    middleware = (partial(rate_limit_middleware, max_per_second=20),)
+
+    def handle(self) -> None:
+        effect("limited", str(time.time()))
 
 
 class SlowRetried(Slow):
