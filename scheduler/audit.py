@@ -32,7 +32,7 @@ class Finding:
 def audit(
     schedule_id: str, trigger: Trigger, cursor: int, entries: Sequence[LedgerEntry], since: int = 0
 ) -> list[Finding]:
-    """What is wrong between the earliest entry after `since` and the cursor. `entries` are the schedule's, in any order.
+    """What is wrong between the earliest entry after `since` and the cursor; `entries` come in any order.
 
     A fire that still waits for an earlier job (overlap buffer) has no entry yet: it shows as missing.
     """

@@ -118,6 +118,7 @@ class HandFire:
             "stamp": stamp(self._clock.now_ms()),
             "tail": DATA_TAIL,
             "queue": keys.rq_queue_prefix,
+            "live": keys.live_prefix,
             "job": keys.rq_job_prefix,
             "fired": keys.fired_prefix,
             "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],

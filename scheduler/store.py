@@ -6,6 +6,7 @@ that was made from an older one: a stale cache costs a round trip, never a wrong
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -33,10 +34,14 @@ from shared.redisio.connection import Client, store_errors, text
 from shared.redisio.records import job_fields, stamp
 from shared.redisio.scripts import Script, pack
 
+log = logging.getLogger("rqbeat.beat")
+
 LEDGER_BOUND = 1_000_000
 LEDGER_BOUND_EACH = 1000
 RELEASED_AT_ONCE = 500
 PRUNED_AT_ONCE = 500
+RECONCILED_AT_ONCE = 200
+PATIENCE_MS = 20_000
 STOPPED_AT_ONCE = 500
 
 
@@ -107,6 +112,7 @@ class RedisTimetable:
                 "stats": keys.stats_prefix,
                 "scheduled": keys.rq_scheduled_prefix,
                 "queue": keys.rq_queue_prefix,
+                "live": keys.live_prefix,
                 "job": keys.rq_job_prefix,
                 "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
             }
@@ -120,12 +126,28 @@ class RedisChores:
         self._keys = keys
         self._stop = Script(client, "stop_jobs")
         self._prune = Script(client, "prune")
+        self._reconcile = Script(client, "reconcile")
 
     def stop_replaced(self) -> int:
         """Tell workers to stop jobs that were replaced; how many still run."""
         keys = self._keys
         running: int = self._stop([keys.stopping], [keys.rq_job_prefix, keys.rq_channel_prefix, STOPPED_AT_ONCE])
         return running
+
+    def reconcile(self) -> list[str]:
+        """Put back jobs that are queued by their record and in no list; their ids. A job is seen so twice before."""
+        keys = self._keys
+        arguments = {
+            "queue": keys.rq_queue_prefix,
+            "job": keys.rq_job_prefix,
+            "live": keys.live_prefix,
+            "most": RECONCILED_AT_ONCE,
+            "patience": PATIENCE_MS,
+        }
+        found = [text(job_id) for job_id in self._reconcile([keys.rq_queues, keys.suspects], [pack(arguments)])]
+        for job_id in found:
+            log.warning("job %s was queued and in no list: put back", job_id)
+        return found
 
     def prune(self) -> int:
         """Forget completed run-time schedules whose time has come; how many."""

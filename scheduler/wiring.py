@@ -36,6 +36,7 @@ from shared.settings import Settings
 log = logging.getLogger("rqbeat.beat")
 
 SAY_SECONDS = 5.0
+RECONCILE_SECONDS = 10.0
 PRUNE_SECONDS = 30.0
 
 
@@ -97,6 +98,7 @@ def build_beat(
             lambda: promote(polite=False),
             chores.stop_replaced,
             admin.resume_due,
+            Seldom(chores.reconcile, RECONCILE_SECONDS, clock),
             Seldom(chores.prune, PRUNE_SECONDS, clock),
         ],
     )

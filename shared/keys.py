@@ -143,6 +143,16 @@ class Keys:
     # Jobs.
 
     @property
+    def live_prefix(self) -> str:
+        """+ queue → zset: ids of jobs that were pushed and have not begun to run, by the ms of the push."""
+        return f"{self.ours}:live:"
+
+    @property
+    def suspects(self) -> str:
+        """zset: ids of jobs that seem to be in no list, by the ms when that was first seen."""
+        return f"{self.ours}:suspects"
+
+    @property
     def dispatch_prefix(self) -> str:
         """+ dedupe key → string: the id of the job dispatched under it."""
         return f"{self.ours}:dispatch:"

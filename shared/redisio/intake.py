@@ -87,7 +87,8 @@ class Intake:
 
     def claim(self, job_id: str, worker: str) -> bool:
         """Begin the run of a job. False when somebody else did, or it waits no more."""
-        keys = [self._keys.rq_job(job_id), self._keys.rq_taken(self._queue)]
+        names = self._keys
+        keys = [names.rq_job(job_id), names.rq_taken(self._queue), names.live_prefix + self._queue]
         return bool(self._claim(keys, [job_id, worker, stamp(self._clock.now_ms())]))
 
     def put_back(self, job_id: str, *, now: float | None = None) -> PutBack:

@@ -14,7 +14,7 @@
 -- KEYS  1 timetable   2 leader   3 ledger   4 RQ's set of queues   5 schedules with a waiting fire   6 jobs to be stopped
 --       7 completed schedules, by when they are forgotten
 -- ARGV  1 header: {owner, term, stamp, tail, bounds, and the prefixes schedule, fired, own_ledger, outstanding, waiting,
---          stats, queue, job, scheduled}
+--          stats, queue, live, job, scheduled}
 --       2 plans: a list of {id, revision, base cursor, new cursor, next nominal or false, due or false, fires}
 --         fire: {'enqueue', nominal, due, kind, job id, context}
 --            or {'against', nominal, until, count, due, kind, outcome, reason, job id or false}

@@ -2,7 +2,7 @@
 -- The id of the request is part of each job's id, which makes it idempotent: sent twice, it enqueues once.
 --
 -- KEYS  1 schedule   2 RQ's set of queues   3 ledger   4 its own ledger   5 its outstanding jobs   6 control log
--- ARGV  1 {id, kind, stamp, tail, queue, job, fired (prefixes), bounds, actor, reason, bound, again, instances}
+-- ARGV  1 {id, kind, stamp, tail, queue, live, job, fired (prefixes), bounds, actor, reason, bound, again, instances}
 --         again: also what was enqueued already; instances: most live jobs, 0 for any number
 --       2 fires: a list of {nominal, job id, context, the job id of the scheduled fire of that time}
 -- returns {code, a list with one outcome per fire: enqueued, already, skipped}: done, gone, or error and the key in the way
@@ -12,8 +12,8 @@ local fires = cmsgpack.unpack(ARGV[2])
 local LIVE = {queued = true, started = true, scheduled = true, deferred = true}
 local s = redis.call('HMGET', KEYS[1], 'queue', 'head', 'fields', 'front', 'instances')
 if not s[1] then return {'gone', {}} end
-local queue_key = f.queue .. s[1]
-local blocked = try('LLEN', queue_key) or try('XLEN', KEYS[3]) or try('LLEN', KEYS[4]) or try('ZCARD', KEYS[5])
+local queue_key, live_key = f.queue .. s[1], f.live .. s[1]
+local blocked = try('LLEN', queue_key) or try('ZCARD', live_key) or try('XLEN', KEYS[3]) or try('LLEN', KEYS[4]) or try('ZCARD', KEYS[5])
 if blocked then return {'error', blocked} end
 
 local function live()
@@ -33,7 +33,7 @@ end
 
 local function enqueue(nominal, job_id, context)
   write_job(f.job .. job_id, cmsgpack.unpack(s[3]), s[2] .. context .. f.tail, 'queued', f.stamp)
-  push(KEYS[2], queue_key, job_id, s[4] == '1')
+  push(KEYS[2], queue_key, live_key, job_id, s[4] == '1')
   if tonumber(s[5]) > 0 then redis.call('ZADD', KEYS[5], nominal, job_id) end
   taken = taken + 1
 end

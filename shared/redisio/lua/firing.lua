@@ -20,13 +20,14 @@ local function read_schedule(c, id)
   for _, name in ipairs(NUMBERS) do s[name] = tonumber(s[name]) or 0 end
   s.count = s.fired
   s.queue_key, s.outstanding = c.h.queue .. s.queue, c.h.outstanding .. id
-  s.own_ledger, s.waiting = c.h.own_ledger .. id, c.h.waiting .. id
+  s.own_ledger, s.waiting, s.live_key = c.h.own_ledger .. id, c.h.waiting .. id, c.h.live .. s.queue
   return nil, s
 end
 
 -- The key that stands in the way of enqueueing, or nil. Reads only.
 local function obstacle(s)
-  return try('LLEN', s.queue_key) or try('ZCARD', s.outstanding) or try('LLEN', s.own_ledger) or try('GET', s.waiting)
+  return try('LLEN', s.queue_key) or try('ZCARD', s.live_key) or try('ZCARD', s.outstanding)
+    or try('LLEN', s.own_ledger) or try('GET', s.waiting)
 end
 
 -- How many earlier jobs of a schedule RQ still has before it or in hand; forgets the others.
@@ -71,7 +72,7 @@ end
 local function push_fire(c, s, f)
   redis.call('SET', c.h.fired .. s.id .. ':' .. digits(f[2]), f[5], 'PX', s.dedupe_ttl)
   write_job(c.h.job .. f[5], cmsgpack.unpack(s.fields), s.head .. f[6] .. c.h.tail, 'queued', c.h.stamp)
-  push(c.queues, s.queue_key, f[5], s.front == '1')
+  push(c.queues, s.queue_key, s.live_key, f[5], s.front == '1')
   if s.instances > 0 then redis.call('ZADD', s.outstanding, digits(f[2]), f[5]) end
   s.live, s.count, s.last = s.live + 1, s.count + 1, f[2]
 end
