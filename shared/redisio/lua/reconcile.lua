@@ -30,11 +30,11 @@ local function look(queue_key, live, id)
   end
 end
 
--- The ids of a queue that should have been taken by now: enqueued before the one at its head.
+-- The ids of a queue that should have been taken by now: enqueued before the one at its head, or in the same ms.
 local function overdue(queue_key, live)
   local head = redis.call('LINDEX', queue_key, 0)
   local since = head and redis.call('ZSCORE', live, head)
-  return redis.call('ZRANGE', live, '-inf', since and ('(' .. since) or '+inf', 'BYSCORE', 'LIMIT', 0, c.most)
+  return redis.call('ZRANGE', live, '-inf', since or '+inf', 'BYSCORE', 'LIMIT', 0, c.most)
 end
 
 for _, queue_key in ipairs(redis.call('SMEMBERS', KEYS[1])) do
