@@ -127,12 +127,14 @@ class BeatService:
 
     def prepare(self) -> None:
         """Wait for Redis, check it, and store what the app declares. Raises StoreRefusedError."""
-        back_off = BackOff()
+        back_off, told = BackOff(), ""
         while not self._is_stopping:
             try:
                 self._prepare_once()
             except StoreUnavailableError as error:
-                log.warning("waiting for Redis at %s: %s", self._settings.shown_url, error)
+                if str(error) != told:
+                    log.warning("waiting for Redis at %s: %s", self._settings.shown_url, error)
+                told = str(error)
                 self._bell.wait(back_off.next())
             else:
                 return

@@ -45,6 +45,7 @@ class Chores:
         self._queue = queue
         self._promotion = Rhythm(clock, PROMOTE_SECONDS)
         self._saying = Rhythm(clock, PRESENCE_SECONDS)
+        self._said = ""
 
     def turn(self, state: str) -> None:
         """Do what is due: at most three round trips."""
@@ -53,9 +54,10 @@ class Chores:
         self.say(state)
 
     def say(self, state: str) -> None:
-        """Say that this worker lives, if that is due."""
-        if self._saying.is_due():
+        """Say that this worker lives, if that is due or its state has changed."""
+        if self._saying.is_due() or state != self._said:
             self._presence.say({"queue": self._queue, "state": state})
+            self._said = state
 
     def leave(self) -> None:
         """Say goodbye."""

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
+from shared.codec import decode
 from shared.context import OnDoubt
 from shared.payload import FireContext
-from shared.redisio.runs import Begun
 from worker.once import once
 from worker.site import Site
 
@@ -17,13 +17,13 @@ from worker.site import Site
 class RunContext:
     """What `shared.context.JobContext` promises. Its instants are epoch seconds."""
 
-    __slots__ = ("_begun", "_checkpoint", "_fire", "_site")
+    __slots__ = ("_checkpoint", "_fire", "_site")
 
-    def __init__(self, site: Site, fire: FireContext, begun: Begun) -> None:
+    def __init__(self, site: Site, fire: FireContext) -> None:
         self._site = site
         self._fire = fire
-        self._begun = begun
-        self._checkpoint = MappingProxyType(dict(begun.checkpoint))
+        saved = site.begun.checkpoint
+        self._checkpoint = MappingProxyType(decode(saved) if saved else {})
 
     @property
     def key(self) -> str:
@@ -31,11 +31,11 @@ class RunContext:
 
     @property
     def attempt(self) -> int:
-        return self._begun.attempt
+        return self._site.begun.attempt
 
     @property
     def last_error(self) -> str | None:
-        return self._begun.last_error
+        return self._site.begun.last_error
 
     @property
     def schedule(self) -> str | None:

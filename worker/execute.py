@@ -1,7 +1,7 @@
 """One run of one job: `run` is the only callable that RQ calls, and this module is all that happens inside it.
 
-In order: decode, look the name up, begin (attempt and time from Redis), deadline, middleware, handler, result. What
-can't be mended by another attempt is raised as an error that `worker.retry` knows as final.
+In order: decode, look the name up, deadline (by Redis' time at the claim), middleware, handler, result. What can't be
+mended by another attempt is raised as an error that `worker.retry` knows as final.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ def run(fixed: bytes, context: bytes) -> Any:
     call, fire = unpack_call(fixed), unpack_context(context)
     kind = cast("type[Job]", registry.jobs.find(call.job))
     middleware = _middleware(kind, call)
-    begun = site.runs.begin(site.job_id)
     job = kind()
-    job.ctx = RunContext(site, fire, begun)
-    _check_deadline(job, fire, begun.now)
+    job.ctx = RunContext(site, fire)
+    _check_deadline(job, fire, site.begun.now)
     result = run_to_end(partial(job.handle, *call.args, **call.kwargs), job, middleware)
     return _portable(result, call.job)
 

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from shared.redisio.intake import Begun
     from shared.redisio.runs import Runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """One run: the job's id, the store, and how many seconds its marks and checkpoints must outlive its start."""
+    """One run: the job's id, what it found, the store, and how long marks and checkpoints must outlive its start."""
 
     job_id: str
+    begun: Begun
     runs: Runs
     memory_seconds: int
 

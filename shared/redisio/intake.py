@@ -49,6 +49,16 @@ class Taken:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run that began: `now` in epoch ms by Redis' clock, which attempt it is, and what earlier ones left behind."""
+
+    now: int
+    attempt: int
+    last_error: str | None
+    checkpoint: bytes
+
+
 class Intake:
     """One queue's way in. Safe to share between threads; raises StoreError."""
 
@@ -85,11 +95,20 @@ class Intake:
             return Taken(entry=entry, job_id=job_id, fields={}, reason=detail.decode(errors="replace"))
         return Taken(entry=entry, job_id=job_id, fields=dict(zip(detail[::2], detail[1::2], strict=True)))
 
-    def claim(self, job_id: str, worker: str) -> bool:
-        """Begin the run of a job. False when somebody else did, or it waits no more."""
+    def claim(self, job_id: str, worker: str, token: str) -> Begun | None:
+        """Begin the run of a job. None when somebody else did, or it waits no more.
+
+        When the reply was lost, ask again with the same `token`: the answer is the same.
+        """
         names = self._keys
-        keys = [names.rq_job(job_id), names.rq_taken(self._queue), names.live_prefix + self._queue]
-        return bool(self._claim(keys, [job_id, worker, stamp(self._clock.now_ms())]))
+        keys = [names.rq_job(job_id), names.rq_taken(self._queue), names.checkpoint(job_id)]
+        keys.append(names.live_prefix + self._queue)
+        found = self._claim(keys, [job_id, worker, stamp(self._clock.now_ms()), token])
+        if not found:
+            return None
+        now, attempt, error, checkpoint = found
+        error = error.decode(errors="replace") or None
+        return Begun(now=now, attempt=attempt, last_error=error, checkpoint=checkpoint)
 
     def put_back(self, job_id: str, *, now: float | None = None) -> PutBack:
         """Return a job that never started to the front of its queue, without using up an attempt.

@@ -1,4 +1,4 @@
-"""What a run reads and writes in Redis: its beginning, its end, once-marks, checkpoints, rate limits.
+"""What a run reads and writes in Redis: its end, once-marks, checkpoints, rate limits.
 
 Each is one round trip. All of them are about our own keys, and about fields of a job's hash that RQ does not know.
 """
@@ -6,12 +6,11 @@ Each is one round trip. All of them are about our own keys, and about fields of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import redis
 
-from shared.codec import decode, encode
+from shared.codec import encode
 from shared.errors import StoreUnavailableError
 from shared.keys import Keys
 from shared.redisio.connection import store_errors
@@ -21,23 +20,12 @@ Outcome = Literal["finished", "failed", "retrying", "stopped", "expired"]
 Entered = Literal["first", "done", "doubt"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
-    """What a run finds: `now` in epoch ms by Redis' clock, and what earlier attempts left behind."""
-
-    now: int
-    attempt: int
-    last_error: str | None
-    checkpoint: Mapping[str, Any]
-
-
 class Runs:
     """The store of runs. Safe to share between threads; each call blocks for one round trip and raises StoreError."""
 
     def __init__(self, client: redis.Redis, keys: Keys) -> None:
         self._client = client
         self._keys = keys
-        self._begin = Script(client, "run_begin")
         self._end = Script(client, "run_end")
         self._enter = Script(client, "run_once_enter")
         self._leave = Script(client, "run_once_leave")
@@ -48,16 +36,6 @@ class Runs:
         with store_errors():
             seconds, microseconds = self._client.time()
         return seconds + microseconds / 1_000_000
-
-    def begin(self, job_id: str) -> Begun:
-        """Count an attempt. Not to be repeated: a repetition would count another."""
-        now, attempt, error, checkpoint = self._begin([self._keys.rq_job(job_id), self._keys.checkpoint(job_id)], [])
-        return Begun(
-            now=now,
-            attempt=attempt,
-            last_error=error.decode(errors="replace") or None,
-            checkpoint=decode(checkpoint) if checkpoint else {},
-        )
 
     def end(self, job_id: str, queue: str, schedule: str | None, outcome: Outcome, error: str = "") -> None:
         """Write down how a run ended: the schedule's counters, the error for the next attempt, what is over."""

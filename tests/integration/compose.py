@@ -3,8 +3,9 @@
     0   every promise held, or there is no container engine here (it says so)
     1   one did not hold: the sentence that failed, then the logs of the containers
 
-The stack runs in a compose project of its own, so it disturbs no other, and is taken down also when a step failed. One
-image stays, `rqbeat-compose-test`: the next build's cache. Needs nothing but Python's standard library.
+The stack runs in a compose project of its own, so it disturbs no other, and is taken down also when a step failed. The
+image `rqbeat-compose-test` stays, with its build stage: the next build's cache. Needs nothing but Python's standard
+library.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class Stack:
     def containers(self) -> list[dict[str, Any]]:
         """What the engine knows of each container, also of those that ended."""
         names = self("ps", "-q").split() or self("ps", "-a", "-q").split()
-        found: list[dict[str, Any]] = json.loads(_run(["docker", "inspect", *names], self._environment, 30))
+        found: list[dict[str, Any]] = json.loads(_docker("inspect", *names))
         return found
 
     def entries(self, schedule: str) -> list[dict[str, Any]]:
@@ -115,9 +116,15 @@ def main() -> int:
 
 
 def builds(stack: Stack) -> None:
-    """The image builds; a copy of it is kept as the next build's cache."""
-    _run(["docker", "build", "-q", "-t", CACHE_IMAGE, str(ROOT)], dict(os.environ), 300)
+    """The image builds; its stages are kept in the place of those from before, as the next build's cache."""
+    before = _cached()
+    given = [f"--build-arg={name}={os.environ.get(name, '')}" for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL")]
+    given.append("--build-arg=APP_FOLDER=examples")  # all as compose has them, or its build would find no cache
+    for stage in (["--target", "build", "-t", f"{CACHE_IMAGE}:build"], ["-t", CACHE_IMAGE]):
+        _docker("build", "-q", *given, *stage, str(ROOT), seconds=300)
     stack("build", seconds=300)
+    if stale := before - _cached():
+        _docker("rmi", "-f", *stale, fails=True)
 
 
 def becomes_healthy(stack: Stack) -> None:
@@ -188,7 +195,7 @@ def stops_in_time(stack: Stack) -> None:
     ids = [found["Id"] for found in stack.containers()]
     stack("stop", seconds=GRACE)
     _expect(time.monotonic() - began < GRACE, "the stack stops within its grace")
-    ended = json.loads(_run(["docker", "inspect", *ids], dict(os.environ), 30))
+    ended = json.loads(_docker("inspect", *ids))
     codes = {found["Name"]: found["State"]["ExitCode"] for found in ended}
     _expect(set(codes.values()) == {0}, f"every container ends with 0, found {codes}")
     _expect(f"({running}) finished" in stack("logs", "--no-color", "worker"), "the job that ran was not cut off")
@@ -239,6 +246,14 @@ def _states(stack: Stack, *path: str) -> list[Any]:
     for name in path:
         found = [state.get(name, {}) for state in found]
     return found
+
+
+def _cached() -> set[str]:
+    return set(_docker("images", "-q", CACHE_IMAGE).split())
+
+
+def _docker(*arguments: str, seconds: float = 60, fails: bool = False) -> str:
+    return _run(["docker", *arguments], dict(os.environ), seconds, fails=fails)
 
 
 def _find_compose() -> list[str] | None:

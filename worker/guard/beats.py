@@ -35,6 +35,7 @@ class BeatGuard(RunGuard):
     beat: Rhythm
     maintenance: Rhythm
     _is_cut_off = False
+    _is_leaving = False
 
     @property
     def connection_timeout(self) -> int:
@@ -83,10 +84,19 @@ class BeatGuard(RunGuard):
 
     def unsubscribe(self) -> None:
         """RQ wakes its listening thread before it tells it to stop: the thread listens on, and a second is lost."""
+        self._is_leaving = True
         listener: Any = self.pubsub_thread
         if listener is not None:
             listener.stop()
         super().unsubscribe()  # type: ignore[no-untyped-call]
+
+    def _pubsub_exception_handler(self, exc: Exception, pubsub: Any, pubsub_thread: Any) -> None:  # noqa: ARG002 - RQ's signature
+        """RQ's thread dies of a junk message or a closed socket, and with it the command that stops a run."""
+        if self._is_leaving:
+            pubsub_thread.stop()
+            return
+        log.debug("listening for commands: %s", exc)
+        self.clock.sleep(1.0)
 
     def teardown(self) -> None:
         """RQ's raises when Redis is gone, and leaves its listening thread behind."""

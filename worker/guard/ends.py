@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import rq
 from rq.executions import Execution
@@ -28,6 +28,8 @@ from shared.redisio.connection import store_errors
 from shared.redisio.intake import Intake
 from shared.redisio.runs import Outcome, Runs
 from worker.guard.job import GuardedJob
+
+T = TypeVar("T")
 
 PATIENCE_SECONDS = 120
 MAX_TRACEBACK = 64_000
@@ -57,7 +59,7 @@ class EndGuard(Worker):
 
     def _finalize_success(self, job: RqJob, queue: Queue, execution: Execution, return_value: Any) -> None:
         """RQ makes a failure of a run that returned while Redis was away, and runs it again."""
-        self._patiently(partial(super()._finalize_success, job, queue, execution, return_value))
+        self.patiently(partial(super()._finalize_success, job, queue, execution, return_value))
 
     def _finalize_failure(
         self,
@@ -71,7 +73,7 @@ class EndGuard(Worker):
         if isinstance(job, GuardedJob):
             job.error = error
         reason = (kind, error, _own_part(trace))
-        self._patiently(partial(super()._finalize_failure, job, queue, execution, reason))
+        self.patiently(partial(super()._finalize_failure, job, queue, execution, reason))
 
     def handle_work_horse_killed(self, job: RqJob, retpid: Any, ret_val: Any, rusage: Any) -> None:  # noqa: ARG002 - RQ's signature
         """RQ keeps the bare wait status as the reason; here it is put into words."""
@@ -110,20 +112,19 @@ class EndGuard(Worker):
         was_stopped = self._stopped_job_id == job.id and status == JobStatus.QUEUED
         return status == JobStatus.STARTED or was_stopped
 
-    def _patiently(self, record: Callable[[], None]) -> None:
-        """Record an end, again while Redis is away: each step is a transaction, and writes the same when repeated."""
-        tries_left = PATIENCE_SECONDS
-        while True:
+    def patiently(self, act: Callable[[], T]) -> T:
+        """Do something, again and again while Redis is away. For steps that have the same effect when repeated."""
+        for tries_left in reversed(range(PATIENCE_SECONDS)):
             try:
                 with store_errors():
-                    return record()
+                    return act()
             except StoreUnavailableError as error:
                 if not tries_left or "WRONGTYPE" in str(error):  # which no waiting mends
                     raise
-                if tries_left == PATIENCE_SECONDS:
-                    log.warning("the end of a run waits to be recorded: %s", error)
-            tries_left -= 1
+                if tries_left == PATIENCE_SECONDS - 1:
+                    log.warning("a run waits for Redis: %s", error)
             self.clock.sleep(1.0)
+        raise AssertionError("the last try returns or raises")
 
     def settle_unstarted(self, job: RqJob, execution: Execution | None) -> None:
         """Put back a job that was taken and never began; leave alone one whose end is written already."""

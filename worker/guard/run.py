@@ -13,6 +13,7 @@ import logging
 import os
 import signal
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rq.executions import Execution
@@ -82,11 +83,12 @@ class RunGuard(EndGuard):
 
     def perform_job(self, job: RqJob, queue: Queue, execution: Execution) -> bool:
         """RQ starts whatever it popped; here the job must still be queued, which one worker alone can find true."""
-        if not isinstance(job, GuardedJob) or not self.intake.claim(job.id, self.name):
+        begun = self.patiently(partial(self.intake.claim, job.id, self.name, execution.id))
+        if begun is None or not isinstance(job, GuardedJob):
             log.warning("job %s: not started, it does not wait any more", job.id)
             self.forget_execution(job, execution)
             return False
-        with taking_place_at(Site(job_id=job.id, runs=self.runs, memory_seconds=job.memory_seconds)):
+        with taking_place_at(Site(job_id=job.id, begun=begun, runs=self.runs, memory_seconds=job.memory_seconds)):
             return super().perform_job(job, queue, execution)
 
     def prepare_job_execution(self, job: RqJob, remove_from_intermediate_queue: bool = False) -> None:  # noqa: ARG002 - RQ's signature

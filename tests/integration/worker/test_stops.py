@@ -268,7 +268,7 @@ def test_redis_oom_is_waited_out_and_nothing_is_lost(
     eventually(lambda: client.hget(keys.rq_job(handle.id), "status") == b"started")
     client.config_set("maxmemory", 1)
     try:
-        eventually(lambda: "waits to be recorded: Redis takes no writes now" in workers.log(), 20)
+        eventually(lambda: "a run waits for Redis: Redis takes no writes now" in workers.log(), 20)
         time.sleep(1)
     finally:
         client.config_set("maxmemory", 0)
@@ -284,6 +284,8 @@ def test_rqs_stop_command_ends_a_run_that_is_then_stopped(
     handle = jobs.SlowRetried.dispatch(600)
     run = int(eventually(lambda: effects("slow-started"))[0].partition(":")[2])
     worker = client.hget(keys.rq_job(handle.id), "worker_name")
+    assert worker is not None
+    client.publish(f"{keys.rq}:pubsub:{worker.decode()}", b"\xff junk")
     client.publish(f"{keys.rq}:pubsub:{worker.decode()}", json.dumps({"command": "stop-job", "job_id": handle.id}))
     eventually(lambda: status(handle.id) == "stopped", 5)
     assert not is_alive(run)

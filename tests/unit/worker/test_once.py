@@ -38,7 +38,7 @@ def marks() -> Marks:
 
 @pytest.fixture
 def site(marks: Marks) -> Site:
-    return Site(job_id="job", runs=cast("Any", marks), memory_seconds=60)
+    return Site(job_id="job", begun=cast("Any", None), runs=cast("Any", marks), memory_seconds=60)
 
 
 def test_a_block_is_first_once(site: Site) -> None:
