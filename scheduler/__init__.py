@@ -11,7 +11,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from scheduler.manager import SchedulerManager
+    from scheduler.hosting import setup_scheduler
+    from scheduler.manager import SchedulerManager, SchedulerStats
     from scheduler.scheduled_job import JobStatus, ScheduledJob
     from scheduler.triggers import (
         CompoundLogic,
@@ -33,11 +34,15 @@ __all__ = [
     "JobStatus",
     "ScheduledJob",
     "SchedulerManager",
+    "SchedulerStats",
     "TriggerType",
+    "setup_scheduler",
 ]
 
 _HOMES = {
     "SchedulerManager": "scheduler.manager",
+    "SchedulerStats": "scheduler.manager",
+    "setup_scheduler": "scheduler.hosting",
     "JobStatus": "scheduler.scheduled_job",
     "ScheduledJob": "scheduler.scheduled_job",
 }

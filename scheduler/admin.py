@@ -7,23 +7,21 @@ changed trigger and a resumed schedule, which start from Redis' time.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from scheduler import schedule as definitions
-from scheduler.planner import due_time, first_cursor, missed_while_paused, single_fire
+from scheduler.audit import Finding
+from scheduler.planner import due_time, first_cursor, missed_while_paused
 from scheduler.ports import Status
-from scheduler.schedule import Schedule
+from scheduler.readers import no_such
+from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, definition_fields
 from scheduler.triggers import to_data
 from shared.clock import Clock
-from shared.errors import NotFoundError, StoreRefusedError, StoreUnavailableError
+from shared.errors import ConflictError, StoreUnavailableError
 from shared.keys import Keys
-from shared.payload import DATA_TAIL, context_bin
-from shared.redisio.connection import Client, store_errors, text
-from shared.redisio.records import stamp
+from shared.redisio.connection import Client, server_now, store_errors, text
 from shared.redisio.scripts import Script, pack
 
 CONTROL_BOUND = 10_000
@@ -44,14 +42,6 @@ class Held:
     definition: bytes | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fired:
-    """A fire by hand: the job's id and its nominal time, ms."""
-
-    job_id: str
-    nominal: int
-
-
 class Admin:
     """Every change to schedules in one namespace, in the name of `actor`. Blocking; raises StoreError."""
 
@@ -62,7 +52,7 @@ class Admin:
         self._actor = actor
         self._upsert = Script(client, "upsert")
         self._control = Script(client, "control")
-        self._fire = Script(client, "fire")
+        self._mend = Script(client, "mend")
 
     def upsert(self, schedules: Sequence[Schedule], reason: str = "") -> dict[str, Change]:
         """Add or replace schedules by id. One that is stored just so is left alone: its status and cursor too.
@@ -74,9 +64,24 @@ class Admin:
             changes |= self._upsert_batch(schedules[start : start + BATCH], reason)
         return changes
 
-    def pause(self, schedule_id: str, reason: str = "") -> bool:
-        """Stop deciding fires until resumed. Whether anything changed. Raises NotFoundError."""
-        return self._act(schedule_id, {"action": "pause"}, reason) == "done"
+    def replace(self, schedule: Schedule, revision: int, reason: str = "") -> int:
+        """Replace a schedule that was read at `revision` (0: add it); the new revision.
+
+        Raises ConflictError, and changes nothing, when somebody else has changed it since.
+        """
+        held = self.held([schedule.id])
+        if held[schedule.id].revision != revision or "conflict" in self._write([schedule], held, reason):
+            raise ConflictError(
+                f"schedule {schedule.id!r} has changed since revision {revision} was read: read it again"
+            )
+        return revision + 1
+
+    def pause(self, schedule_id: str, reason: str = "", until: int | None = None) -> bool:
+        """Stop deciding fires until resumed, by a beat at `until` (ms) if it is given.
+
+        Whether anything changed. Raises NotFoundError.
+        """
+        return self._act(schedule_id, {"action": "pause", "until": until or False}, reason) == "done"
 
     def resume(self, schedule_id: str, reason: str = "") -> bool:
         """Decide fires again: from now (`on_resume="discard"`) or with what was missed. Whether anything changed."""
@@ -86,6 +91,13 @@ class Admin:
                 return code == "done"
         raise StoreUnavailableError(f"schedule {schedule_id!r} keeps changing; it was not resumed")
 
+    def resume_due(self) -> int:
+        """Resume what was paused for a while that is over; how many."""
+        with store_errors():
+            now = self._clock.now_ms()
+            due: Any = self._client.zrange(self._keys.resumptions, "-inf", now, byscore=True, offset=0, num=BATCH)
+        return sum(self.resume(text(schedule_id), "its pause was over") for schedule_id in due)
+
     def cancel(self, schedule_id: str, reason: str = "") -> bool:
         """Stop deciding fires for good; the schedule stays to be looked at. Whether anything changed."""
         return self._act(schedule_id, {"action": "cancel"}, reason) == "done"
@@ -94,32 +106,20 @@ class Admin:
         """Forget a schedule. Jobs that it enqueued are not touched."""
         return self._act(schedule_id, {"action": "remove"}, reason) == "done"
 
-    def fire(self, schedule_id: str, reason: str = "", request: str | None = None) -> Fired:
-        """Enqueue one job of a schedule now, beside its own fires. With the same `request` id, once only."""
-        schedule = self._definition(schedule_id)
-        now = self._redis_now()
-        fire = single_fire(schedule, now, now, "manual", request or uuid.uuid4().hex[:12])
-        keys = self._keys
+    def mend(self, finding: Finding) -> None:
+        """Write nominal times that nothing was decided about into the ledger, as missed(error)."""
+        keys, name = self._keys, finding.schedule
+        own = [keys.ledger_prefix + name, keys.schedule_prefix + name]
         arguments = {
-            "id": schedule_id,
-            "nominal": fire.nominal,
-            "kind": fire.kind,
-            "job_id": fire.job_id,
-            "context": context_bin(fire.context),
-            "stamp": stamp(now),
-            "tail": DATA_TAIL,
-            "queue": keys.rq_queue_prefix,
+            "id": name,
+            "nominal": finding.nominal,
+            "until": finding.until,
+            "count": finding.count,
             "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
             "actor": self._actor,
-            "reason": reason,
             "bound": CONTROL_BOUND,
         }
-        code, detail = self._fire(self._fire_keys(schedule_id, fire.job_id), [pack(arguments)])
-        if code == b"error":
-            raise StoreRefusedError(f"schedule {schedule_id!r} was not fired: {text(detail)}")
-        if code == b"gone":
-            raise _no_such(schedule_id)
-        return Fired(job_id=fire.job_id, nominal=fire.nominal)
+        self._mend([keys.ledger, *own, keys.control], [pack(arguments)])
 
     def set_app_version(self, version: str | None) -> None:
         """Note which version of the app declared what is stored."""
@@ -141,7 +141,7 @@ class Admin:
         left = list(schedules)
         for _ in range(ATTEMPTS):
             held = self.held([schedule.id for schedule in left])
-            same = [item for item in left if held[item.id].definition == definitions.pack(item)]
+            same = [item for item in left if held[item.id].definition == pack_definition(item)]
             changes |= dict.fromkeys((item.id for item in same), "unchanged")
             left = [item for item in left if item.id not in changes]
             if not left:
@@ -154,7 +154,7 @@ class Admin:
         return changes
 
     def _write(self, schedules: Sequence[Schedule], held: dict[str, Held], reason: str) -> list[str]:
-        keys, now = self._keys, self._redis_now()
+        keys, now = self._keys, server_now(self._client)
         header = {
             "schedule": keys.schedule_prefix,
             "actor": self._actor,
@@ -175,14 +175,14 @@ class Admin:
         }
         code = text(self._control(self._control_keys(schedule_id), [pack({**common, **arguments})]))
         if code == "gone":
-            raise _no_such(schedule_id)
+            raise no_such(schedule_id)
         return code
 
     def _resumption(self, schedule_id: str) -> dict[str, object]:
         """What resuming comes to, planned from what is stored now."""
         held = self.held([schedule_id])[schedule_id]
         schedule = _unpacked(schedule_id, held)
-        moved, missed = missed_while_paused(schedule, held.cursor, self._redis_now())
+        moved, missed = missed_while_paused(schedule, held.cursor, server_now(self._client))
         following = schedule.trigger.next_ms(moved)
         return {
             "action": "resume",
@@ -194,25 +194,11 @@ class Admin:
             "missed": [missed.nominal, missed.until, missed.count] if missed else False,
         }
 
-    def _definition(self, schedule_id: str) -> Schedule:
-        return _unpacked(schedule_id, self.held([schedule_id])[schedule_id])
-
-    def _redis_now(self) -> int:
-        with store_errors():
-            seconds, micros = self._client.time()
-        return seconds * 1000 + micros // 1000
-
     def _control_keys(self, schedule_id: str) -> list[str]:
         keys = self._keys
         common = [keys.schedules, keys.timetable, keys.control, keys.wake, keys.schedule_prefix + schedule_id]
-        own = (keys.ledger_prefix, keys.stats_prefix, keys.outstanding_prefix)
-        return [*common, keys.ledger, *(prefix + schedule_id for prefix in own)]
-
-    def _fire_keys(self, schedule_id: str, job_id: str) -> list[str]:
-        keys = self._keys
-        ledgers = [keys.ledger, keys.ledger_prefix + schedule_id]
-        own = [keys.outstanding_prefix + schedule_id, keys.control, keys.rq_job(job_id)]
-        return [keys.schedule_prefix + schedule_id, keys.rq_queues, *ledgers, *own]
+        own = (keys.ledger_prefix, keys.stats_prefix, keys.outstanding_prefix, keys.waiting_prefix)
+        return [*common, keys.ledger, *(prefix + schedule_id for prefix in own), keys.waiters, keys.resumptions]
 
 
 def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
@@ -236,7 +222,7 @@ def _trigger_changed(schedule: Schedule, held: Held) -> bool:
     if held.definition is None:
         return True
     try:
-        return to_data(definitions.unpack(held.definition).trigger) != to_data(schedule.trigger)
+        return to_data(unpack_definition(held.definition).trigger) != to_data(schedule.trigger)
     except ValueError:
         return True  # what was stored can't be read, so nothing of it can be kept
 
@@ -253,9 +239,5 @@ def _held(row: Sequence[bytes | None]) -> Held:
 
 def _unpacked(schedule_id: str, held: Held) -> Schedule:
     if not held.definition:
-        raise _no_such(schedule_id)
-    return definitions.unpack(held.definition)
-
-
-def _no_such(schedule_id: str) -> NotFoundError:
-    return NotFoundError(f"there is no schedule {schedule_id!r}; `rqbeat list` shows those there are")
+        raise no_such(schedule_id)
+    return unpack_definition(held.definition)

@@ -11,16 +11,15 @@ a minute; the others go on. Redis in trouble ends no beat: it backs off, says so
 from __future__ import annotations
 
 import logging
-import random
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from scheduler.bell import Bell
+from scheduler.definitions import Definitions
 from scheduler.leader import RENEW_SECONDS, Leader
-from scheduler.planner import plan
-from scheduler.ports import DueBatch, DueRow, Lease, Planned, PlanResult, Renewal, Timetable
+from scheduler.pacing import Allowance, BackOff, Troubles
+from scheduler.planner import Fire, plan
+from scheduler.ports import DueBatch, DueRow, Lease, Planned, PlanResult, Released, Renewal, Timetable
 from scheduler.schedule import Schedule
 from shared.clock import Clock
 from shared.errors import StoreError
@@ -28,11 +27,9 @@ from shared.errors import StoreError
 log = logging.getLogger("rqbeat.beat")
 
 BATCH = 500
-CACHED = 20_000
 SKEW_MS = 5000
 LOOK = 0
 """A head in the past: what is due is not known, so look."""
-ASIDE_MS = 60_000
 
 
 class Observer(Protocol):
@@ -40,62 +37,8 @@ class Observer(Protocol):
 
     def committed(self, planned: Planned, result: PlanResult, now: int) -> None: ...
     def set_aside(self, schedule_id: str, error: str) -> None: ...
+    def released(self, released: Released) -> None: ...
     def state(self, facts: dict[str, str | int]) -> None: ...
-
-
-@dataclass(slots=True)
-class BackOff:
-    """Growing waits: 0.1 s doubled up to `cap`, each cut by up to a half at random, lest beats march in step."""
-
-    cap: float = 5.0
-    _tries: int = 0
-
-    def next(self) -> float:
-        self._tries += 1
-        return min(self.cap, 0.1 * 2.0 ** min(self._tries, 20)) * random.uniform(0.5, 1)  # noqa: S311 - no secret
-
-    def reset(self) -> None:
-        self._tries = 0
-
-
-@dataclass(slots=True)
-class Troubles:
-    """Schedules set aside, and how often in a row: each time twice as long, up to a minute."""
-
-    _counts: dict[str, int] = field(default_factory=dict)
-
-    def next_ms(self, schedule_id: str) -> int:
-        count = self._counts[schedule_id] = self._counts.get(schedule_id, 0) + 1
-        return min(ASIDE_MS, 1000 << min(count - 1, 16))
-
-    def forget(self, schedule_id: str) -> None:
-        self._counts.pop(schedule_id, None)
-
-
-class Definitions:
-    """Loaded definitions by id and revision; the least recently used are dropped. No wrong revision is returned."""
-
-    def __init__(self, timetable: Timetable) -> None:
-        self._timetable = timetable
-        self._held: OrderedDict[str, tuple[int, Schedule]] = OrderedDict()
-
-    def of(self, rows: Sequence[DueRow]) -> dict[str, tuple[int, Schedule] | Exception]:
-        """Revision and definition for each row; an exception for one that can't be read."""
-        missing = [row.id for row in rows if self._held.get(row.id, (0,))[0] != row.revision]
-        loaded = dict(self._timetable.load(missing)) if missing else {}
-        found = {row.id: loaded.get(row.id) or self._held.get(row.id) or LookupError("it is gone") for row in rows}
-        self._keep((name, entry) for name, entry in found.items() if isinstance(entry, tuple))
-        return found
-
-    def forget(self, schedule_id: str) -> None:
-        self._held.pop(schedule_id, None)
-
-    def _keep(self, entries: Iterable[tuple[str, tuple[int, Schedule]]]) -> None:
-        for schedule_id, entry in entries:
-            self._held[schedule_id] = entry
-            self._held.move_to_end(schedule_id)
-        while len(self._held) > CACHED:
-            self._held.popitem(last=False)
 
 
 class Beat:
@@ -121,7 +64,9 @@ class Beat:
         self._definitions = Definitions(timetable)
         self._troubles = Troubles()
         self._back_off = BackOff()
+        self._allowance = Allowance(clock)
         self._head: int | None = LOOK
+        self._has_waiting = False
         self._is_stopping = False
 
     def stop(self) -> None:
@@ -146,6 +91,8 @@ class Beat:
             return self._leader.seconds_left()
         if self._is_due():
             self._tick(lease)
+        if self._has_waiting:
+            self._release(lease)
         return min(self._leader.seconds_left(), self._seconds_to_head())
 
     def _guarded_turn(self) -> float:
@@ -163,6 +110,7 @@ class Beat:
         renewal = self._leader.turn()
         if renewal:
             self._head = LOOK if self._head == LOOK else renewal.head
+            self._has_waiting = renewal.waiting > 0
             self._check_clock(renewal)
         self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
         if self._leader.lease:
@@ -186,11 +134,13 @@ class Beat:
     def _tick(self, lease: Lease) -> None:
         """Decide one batch of what is due."""
         now = self._clock.now_ms()
-        batch = self._timetable.due(now, BATCH)
+        batch = self._timetable.due(now, BATCH, self._allowance.left())
+        self._has_waiting = batch.waiting > 0
         planned = list(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
         if not planned:
-            self._head = LOOK if batch.rows else _on_this_clock(batch, now)
+            self._head = LOOK if batch.rows else self._next_look(batch, now)
             return
+        self._allowance.take(sum(_catch_up_fires(one) for one in planned))
         committed = self._timetable.commit(lease, planned)
         if committed is None:
             log.warning("fenced: another beat leads now; nothing was written")
@@ -199,6 +149,23 @@ class Beat:
         self._head = committed.head
         for one, result in zip(planned, committed.results, strict=True):
             self._settle(lease, one, result, committed.now)
+
+    def _next_look(self, batch: DueBatch, now: int) -> int | None:
+        """When there is something to decide next, by this host's clock, after a look that found nothing.
+
+        Where Redis' clock is behind, a fire waits for it; what is late and over the allowance, for the next second.
+        """
+        if batch.head is None:
+            return None
+        if batch.head <= batch.now:
+            return now + round(self._allowance.seconds_to_next() * 1000)
+        return batch.head + now - batch.now
+
+    def _release(self, lease: Lease) -> None:
+        """Send on waiting fires whose predecessor has ended; looked at once a second, and when a run ends."""
+        self._has_waiting = False
+        for released in self._timetable.release_waiting(lease):
+            self._observer.released(released)
 
     def _plan_all(self, lease: Lease, rows: Sequence[DueRow], now: int) -> Iterator[Planned]:
         found = self._definitions.of([row for row in rows if not row.error])
@@ -221,7 +188,7 @@ class Beat:
         schedule_id = planned.plan.schedule_id
         if result.code == "error":
             self._set_aside(lease, schedule_id, result.detail)
-        elif result.code in {"moved", "stale", "gone"}:
+        elif result.code in {"moved", "stale", "gone", "paused"}:
             self._definitions.forget(schedule_id)
         else:
             self._troubles.forget(schedule_id)
@@ -241,6 +208,5 @@ class Beat:
             log.warning("the lease could not be given back (%s): a standby waits for it to stand still", error)
 
 
-def _on_this_clock(batch: DueBatch, now: int) -> int | None:
-    """The head of the timetable by this host's clock: where Redis' clock is behind, a fire waits for it."""
-    return None if batch.head is None else batch.head + now - batch.now
+def _catch_up_fires(planned: Planned) -> int:
+    return sum(1 for decision in planned.plan.decisions if isinstance(decision, Fire) and decision.kind == "catchup")

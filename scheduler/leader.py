@@ -12,6 +12,9 @@ given back (no owner) is claimed at once.
 its last successful renewal: however slowly the reply came, no standby can have taken over within that time. After that
 it stops committing until a renewal succeeds.
 
+**State lost.** A term only rises. A process that sees one lower than it has seen before knows that Redis came back
+without its newest data, or without any.
+
 **The fence.** Trust is only courtesy. What makes a stale leader harmless is that the commit compares owner and term
 with the stored ones, and that each plan compares the cursor: a leader that slept through its own succession writes
 nothing, and even two that both believed would not fire twice.
@@ -42,13 +45,24 @@ class Leader:
     """One process' part in the election. Not for several threads."""
 
     def __init__(
-        self, store: LeaseStore, owner: str, clock: Clock, may_stand: Callable[[int], bool] = lambda _now: True
+        self,
+        store: LeaseStore,
+        owner: str,
+        clock: Clock,
+        *,
+        may_stand: Callable[[int], bool] = lambda _now: True,
+        on_state_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """`may_stand` is asked, with the store's clock in ms, before this process claims a lease."""
+        """`may_stand` is asked, with the store's clock in ms, before this process claims a lease.
+
+        `on_state_lost` is called when the store turns out to have lost its state, before the lease is claimed anew.
+        """
         self._store = store
         self._owner = owner
         self._clock = clock
         self._may_stand = may_stand
+        self._on_state_lost = on_state_lost
+        self._highest_term = 0
         self._lease: Lease | None = None
         self._renewed = self._looked = float("-inf")
         self._watch: _Watch | None = None
@@ -91,13 +105,22 @@ class Leader:
 
     def _is_vacant(self, now: float) -> bool:
         state = self._store.read()
+        self._notice_term(state)
         if self._watch is None or self._watch.state != state:
             self._watch = _Watch(state, now)
         has_stood_still = now - self._watch.since >= LEASE_SECONDS
         return (not state.owner or has_stood_still) and self._may_stand(state.now)
+
+    def _notice_term(self, state: LeaseState) -> None:
+        term = int(state.term or 0)
+        is_lost, self._highest_term = term < self._highest_term, term
+        if is_lost:
+            self._on_state_lost()
 
     def _stand(self, started: float) -> None:
         if self._watch:
             self._lease = self._store.claim(self._owner, self._watch.state)
             self._renewed = started
             self._watch = None
+        if self._lease:
+            self._highest_term = int(self._lease.term)

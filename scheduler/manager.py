@@ -13,19 +13,34 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
+from scheduler.eager import EagerBeat
 from scheduler.schedule import Schedule, ScheduleOptions, build
 from scheduler.scheduled_job import JobStatus, ScheduledJob
 from scheduler.triggers import CronTrigger, IntervalTrigger, Trigger
 from shared.clock import Clock, SystemClock
 from shared.errors import AlreadyExistsError, ConfigurationError, NotFoundError
 from shared.job import Job, check_importable, job_of_function
+from shared.outbox import is_eager
 from shared.settings import Settings, load
 
 if TYPE_CHECKING:
     from scheduler.admin import Admin
+    from scheduler.readers import Reader, ScheduleView
     from scheduler.wiring import RunningBeat
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerStats:
+    """Schedules and runs in numbers."""
+
+    jobs_total: int = 0
+    jobs_active: int = 0
+    jobs_paused: int = 0
+    runs_total: int = 0
+    errors_total: int = 0
+    uptime_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +73,9 @@ class SchedulerManager:
         self._clock = clock or SystemClock()
         self._declared: dict[str, ScheduledJob] = {}
         self._admin: Admin | None = None
-        self._beat: RunningBeat | None = None
+        self._reader: Reader | None = None
+        self._beat: RunningBeat | EagerBeat | None = None
+        self._started_at: float | None = None
 
     def schedule(
         self, func: type[Job] | Callable[..., Any], trigger: Trigger, **options: Unpack[ScheduleOptions]
@@ -123,10 +140,51 @@ class SchedulerManager:
         return self._clock.now_ms() / 1000
 
     def connect(self) -> None:
-        """From now on, changes are made in Redis too. Nothing is sent yet."""
-        from scheduler.wiring import open_admin  # noqa: PLC0415 - declaring needs no redis
+        """From now on, changes are made in Redis too, and counts are read there. Nothing is sent yet."""
+        from scheduler.wiring import open_admin, open_reader  # noqa: PLC0415 - declaring needs no redis
 
-        self._admin = open_admin(self.settings(), self._clock)
+        self._admin, self._reader = open_admin(self.settings(), self._clock), open_reader(self.settings())
+
+    @property
+    def stats(self) -> SchedulerStats:
+        """Schedules and runs in numbers: as stored, once connected (one blocking read), else as declared."""
+        uptime = 0.0 if self._started_at is None else self._clock.monotonic() - self._started_at
+        if self._reader:
+            views = self._reader.schedules()
+            rows = [(view.status, view.runs, view.errors) for view in views]
+        else:
+            rows = [(job.status.value, job.runs, job.errors) for job in self._declared.values()]
+        return SchedulerStats(
+            jobs_total=len(rows),
+            jobs_active=sum(status == "active" for status, _, _ in rows),
+            jobs_paused=sum(status == "paused" for status, _, _ in rows),
+            runs_total=sum(runs for _, runs, _ in rows),
+            errors_total=sum(errors for _, _, errors in rows),
+            uptime_seconds=uptime,
+        )
+
+    def view(self, schedule_id: str) -> ScheduleView | None:
+        """A schedule as stored, or None while this manager is not connected or nothing is stored."""
+        try:
+            return self._reader.schedule(schedule_id) if self._reader else None
+        except NotFoundError:
+            return None
+
+    async def apause(self, schedule_id: str, note: str = "") -> None:
+        """`pause` for coroutines: the event loop goes on meanwhile."""
+        await asyncio.to_thread(self.pause, schedule_id, note)
+
+    async def aresume(self, schedule_id: str, note: str = "") -> None:
+        """`resume` for coroutines."""
+        await asyncio.to_thread(self.resume, schedule_id, note)
+
+    async def acancel(self, schedule_id: str, note: str = "") -> None:
+        """`cancel` for coroutines."""
+        await asyncio.to_thread(self.cancel, schedule_id, note)
+
+    async def aremove(self, schedule_id: str, note: str = "") -> None:
+        """`remove` for coroutines."""
+        await asyncio.to_thread(self.remove, schedule_id, note)
 
     async def start(self) -> None:
         """Store the declarations and run a beat, in a thread beside this event loop, until `stop`.
@@ -134,17 +192,24 @@ class SchedulerManager:
         Of several beats on one Redis only one decides fires. Returns when Redis has answered; raises StoreError when it
         refuses.
         """
-        from scheduler.wiring import RunningBeat  # noqa: PLC0415 - declaring needs no redis
-
         if self._beat is None:
-            self.connect()
-            self._beat = await asyncio.to_thread(RunningBeat.start, self.settings(), self.schedules, self._clock)
+            self._beat = EagerBeat(self.schedules, self._clock) if is_eager() else await self._start_beat()
+            self._started_at = self._clock.monotonic()
 
     async def stop(self) -> None:
         """End the beat and give its lease back. What is stored goes on: another beat takes over."""
         beat, self._beat = self._beat, None
-        if beat:
+        self._started_at = None
+        if isinstance(beat, EagerBeat):
+            await beat.stop()
+        elif beat:
             await asyncio.to_thread(beat.stop)
+
+    async def _start_beat(self) -> RunningBeat:
+        from scheduler.wiring import RunningBeat  # noqa: PLC0415 - declaring needs no redis
+
+        self.connect()
+        return await asyncio.to_thread(RunningBeat.start, self.settings(), self.schedules, self._clock)
 
     def _declare(
         self, func: Any, make_trigger: Callable[[], Trigger], options: ScheduleOptions | Mapping[str, Any]

@@ -13,7 +13,7 @@ from scheduler.planner import Against, Fire, Plan
 from scheduler.schedule import Schedule
 from shared.instants import iso
 
-Code = Literal["ok", "already", "moved", "stale", "gone", "early", "error"]
+Code = Literal["ok", "already", "moved", "held", "stale", "gone", "paused", "early", "error"]
 Status = Literal["active", "paused", "completed", "cancelled"]
 
 
@@ -52,10 +52,14 @@ class DueRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueBatch:
-    """What is due by the caller's clock and the store's. `head` is the earliest due time of all, None for none."""
+    """What is due by the caller's clock and the store's. `head` is the earliest due time of all, None for none.
+
+    `waiting` says how many schedules have a fire that waits for an earlier job.
+    """
 
     now: int
     head: int | None
+    waiting: int = 0
     rows: Sequence[DueRow]
 
 
@@ -86,11 +90,28 @@ class Planned:
     plan: Plan
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Released:
+    """What became of a fire that waited."""
+
+    schedule: str
+    nominal: int
+    outcome: str
+    reason: str
+
+
+LATE_MS = 30_000
+"""A due time so long ago is catch-up: what is on time goes before it."""
+
+
 class Timetable(Protocol):
     """The store as the beat sees it. Every method is one or two blocking round trips and raises StoreError."""
 
-    def due(self, now: int, most: int) -> DueBatch:
-        """The earliest due schedules, at most `most`."""
+    def due(self, now: int, most: int, most_late: int) -> DueBatch:
+        """Due schedules, at most `most`: those on time first, then at most `most_late` of those that are late.
+
+        Late is what was due more than `LATE_MS` ago.
+        """
         ...
 
     def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
@@ -102,6 +123,10 @@ class Timetable(Protocol):
 
         Sent twice it has the effect of once. See `commit.lua`.
         """
+        ...
+
+    def release_waiting(self, lease: Lease) -> Sequence[Released]:
+        """Send on the waiting fires that may go (overlap buffer). Nothing when fenced."""
         ...
 
     def set_aside(self, lease: Lease, schedule_id: str, until: int, error: str) -> None:
@@ -131,10 +156,11 @@ class LeaseStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """The store's clock and the earliest due time at a renewal."""
+    """The store's clock, the earliest due time and the number of waiting fires at a renewal."""
 
     now: int
     head: int | None
+    waiting: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,23 +11,23 @@ from typing import Any, cast
 
 import msgpack
 
-from scheduler import schedule as definitions
 from scheduler.ports import LedgerEntry
 from scheduler.reconcile import Stored
-from scheduler.schedule import Schedule
+from scheduler.schedule import Schedule, unpack_definition
 from shared.errors import NotFoundError, RqbeatError
 from shared.instants import iso
 from shared.keys import Keys
 from shared.redisio.connection import Client, store_errors, text
 
-_FIELDS = ("definition", "status", "next", "last", "owner", "error", "note", "cursor")
+_FIELDS = ("definition", "status", "next", "last", "owner", "error", "note", "cursor", "since")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleView:
     """A schedule as it stands. `schedule` is None when its definition can't be read; `error` says why, or why it waits.
 
-    `next` and `last` are nominal times in ms: of the next fire, and of the last one that was enqueued.
+    `next` and `last` are nominal times in ms: of the next fire, and of the last one that was enqueued. The schedule is
+    decided up to `cursor`; its present trigger has been in force since `since`.
     """
 
     id: str
@@ -36,6 +36,8 @@ class ScheduleView:
     owner: str
     next: int | None
     last: int | None
+    cursor: int
+    since: int
     runs: int
     errors: int
     error: str
@@ -82,8 +84,16 @@ class Reader:
         """One schedule. Raises NotFoundError."""
         views = self._views([schedule_id])
         if not views:
-            raise NotFoundError(f"there is no schedule {schedule_id!r}; `rqbeat list` shows those there are")
+            raise no_such(schedule_id)
         return views[0]
+
+    def definition(self, schedule_id: str) -> Schedule:
+        """The schedule itself. Raises NotFoundError, and ConfigurationError when this version can't read it."""
+        with store_errors():
+            packed = self._client.hget(self._keys.schedule_prefix + schedule_id, "definition")
+        if packed is None:
+            raise no_such(schedule_id)
+        return unpack_definition(cast("bytes", packed))
 
     def definitions(self) -> dict[str, Stored]:
         """Owner and definition of every schedule, byte for byte."""
@@ -142,6 +152,11 @@ class Reader:
             end = f"({text(page[-1][0])}"
 
 
+def no_such(schedule_id: str) -> NotFoundError:
+    """The error for an id that names no schedule."""
+    return NotFoundError(f"there is no schedule {schedule_id!r}; `rqbeat list` shows those there are")
+
+
 def _view(schedule_id: str, row: Any, stats: Any) -> ScheduleView | None:
     fields = _unreadable(row) if isinstance(row, Exception) else dict(zip(_FIELDS, row, strict=True))
     if fields["status"] is None:
@@ -155,6 +170,8 @@ def _view(schedule_id: str, row: Any, stats: Any) -> ScheduleView | None:
         owner=text(fields["owner"] or b""),
         next=int(fields["next"]) if fields["next"] else None,
         last=int(fields["last"]) if fields["last"] else None,
+        cursor=int(fields["cursor"] or 0),
+        since=int(fields["since"] or 0),
         runs=int(runs or 0),
         errors=int(errors or 0),
         error=trouble or text(fields["error"] or b""),
@@ -170,7 +187,7 @@ def _unreadable(error: Exception) -> dict[str, Any]:
 def _definition(packed: bytes | None) -> tuple[Schedule | None, str]:
     """The schedule, or the reason why it can't be read. What is stored stays as it is."""
     try:
-        return definitions.unpack(packed or b""), ""
+        return unpack_definition(packed or b""), ""
     except (RqbeatError, ValueError, TypeError, KeyError) as error:
         return None, f"its definition can't be read: {error}"
 

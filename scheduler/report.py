@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable
 
 from scheduler.planner import Against, Fire
-from scheduler.ports import Planned, PlanResult
+from scheduler.ports import Planned, PlanResult, Released
 from shared.instants import iso
 
 log = logging.getLogger("rqbeat.beat")
@@ -26,8 +26,15 @@ class BeatReport:
         self._state: State = {"state": "starting", "error": ""}
         self._aside: dict[str, str] = {}
 
+    def released(self, released: Released) -> None:
+        """Log what became of a fire that waited."""
+        told = f"{released.outcome} ({released.reason})" if released.reason else released.outcome
+        log.info("%s: %s waited, now %s", released.schedule, iso(released.nominal), told)
+
     def committed(self, planned: Planned, result: PlanResult, now: int) -> None:
         """Log what became of a plan."""
+        if result.code == "paused":
+            log.error("%s: %s", planned.plan.schedule_id, result.detail)
         if result.code != "ok":
             log.debug("%s: %s %s", planned.plan.schedule_id, result.code, result.detail)
             return

@@ -24,7 +24,8 @@ from shared.payload import Call, pack_call, unpack_call
 from shared.retry import Retry
 
 Misfire = Literal["latest", "all", "earliest", "skip"]
-Overlap = Literal["skip", "allow"]
+Overlap = Literal["skip", "allow", "buffer", "replace"]
+OnFull = Literal["skip", "hold"]
 OnResume = Literal["discard", "catch_up"]
 Owner = Literal["app", "runtime"]
 Seconds = float | timedelta
@@ -36,7 +37,11 @@ SHORT_DEDUPE_MS = 10 * MINUTE_MS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What becomes of a schedule's fires. Durations in ms; `instances` 0 means any number, `limit` 0 no end."""
+    """What becomes of a schedule's fires. Durations in ms; 0 is "no bound", and "never" for `pause_after`.
+
+    With `overlap="replace"` a running predecessor is told to stop once the new job is in the queue, again and again
+    until it has ended: until then both may run.
+    """
 
     misfire: Misfire = "latest"
     misfire_grace: int = 30_000
@@ -48,6 +53,9 @@ class Policy:
     expires_in: int | None = None
     limit: int = 0
     jitter: int = 0
+    queue_depth: int = 0
+    on_full: OnFull = "skip"
+    pause_after: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +114,9 @@ class ScheduleOptions(TypedDict, total=False):
     on_resume: OnResume
     limit: int
     jitter: Seconds
+    max_queue_depth: int
+    on_full: OnFull
+    pause_after_failures: int
     tags: Sequence[str]
     note: str
 
@@ -130,7 +141,7 @@ def build(job: type[Job], trigger: Trigger, options: Mapping[str, Any], owner: O
     )
 
 
-def pack(schedule: Schedule) -> bytes:
+def pack_definition(schedule: Schedule) -> bytes:
     """The definition, as Redis keeps it."""
     return encode(
         {
@@ -150,7 +161,7 @@ def pack(schedule: Schedule) -> bytes:
     )
 
 
-def unpack(definition: bytes) -> Schedule:
+def unpack_definition(definition: bytes) -> Schedule:
     """The schedule of a definition. Raises ConfigurationError when this version can't read it."""
     data = decode(definition, limit=2 * 256 * 1024)
     if not isinstance(data, dict) or data.get("v") != VERSION:
@@ -230,6 +241,9 @@ def _policy(job: type[Job], trigger: Trigger, options: Mapping[str, Any]) -> Pol
         expires_in=None if expires_in is None else duration_ms(expires_in, "expires_in"),
         limit=_whole(options, "limit", 0, 0, 2**53),
         jitter=duration_ms(options.get("jitter", default_jitter), "jitter"),
+        queue_depth=_whole(options, "max_queue_depth", 0, 0, 2**53),
+        on_full=_one_of(options, "on_full", OnFull, "skip"),
+        pause_after=_whole(options, "pause_after_failures", 0, 0, 1_000_000),
     )
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Any, Protocol
 
 from scheduler.schedule import Schedule
-from scheduler.triggers import Trigger
+from scheduler.triggers import DateTrigger, Trigger
+from shared import registry
 from shared.job import Job
+
+Handler = Callable[[], Awaitable[Any]]
 
 
 class JobStatus(Enum):
@@ -22,6 +24,17 @@ class JobStatus(Enum):
     CANCELLED = "cancelled"
 
 
+class Stored(Protocol):
+    """What a store says of a schedule."""
+
+    @property
+    def status(self) -> str: ...
+    @property
+    def runs(self) -> int: ...
+    @property
+    def errors(self) -> int: ...
+
+
 class Steward(Protocol):
     """What a handle asks of the manager that made it."""
 
@@ -29,12 +42,14 @@ class Steward(Protocol):
     def resume(self, schedule_id: str) -> None: ...
     def cancel(self, schedule_id: str) -> None: ...
     def now(self) -> float: ...
+    def view(self, schedule_id: str) -> Stored | None: ...
 
 
 class ScheduledJob:
     """A declared schedule, with the manager that declared it.
 
-    `next_run_time` (epoch seconds) is what the declaration alone foretells; what is stored is read with `rqbeat list`.
+    `next_run_time` (epoch seconds) is what the declaration alone foretells. `runs`, `errors`, `current_instances` and
+    `last_run_time` are about runs in this process; `to_dict` tells of all, once the manager is connected.
     """
 
     def __init__(self, manager: Steward, schedule: Schedule, func: Callable[..., Any]) -> None:
@@ -42,6 +57,9 @@ class ScheduledJob:
         self.func = func
         self.status = JobStatus.ACTIVE
         self.next_run_time: float | None = None
+        self.last_run_time: float | None = None
+        self.created_at = manager.now()
+        self.current_instances = self.runs = self.errors = 0
         self._manager = manager
         self.compute_next()
 
@@ -74,17 +92,43 @@ class ScheduledJob:
         after = self._manager.now() if now is None else now
         self.next_run_time = self.trigger.next_fire(after) if self.status is JobStatus.ACTIVE else None
 
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return self.schedule.call.args
+
+    @property
+    def kwargs(self) -> Mapping[str, Any]:
+        return self.schedule.call.kwargs
+
+    @property
+    def max_instances(self) -> int:
+        return self.schedule.policy.instances
+
+    @property
+    def coalesce(self) -> bool:
+        return self.schedule.policy.overlap == "skip"
+
+    @property
+    def middleware(self) -> list[Callable[..., Any]]:
+        """The schedule's own, outermost first."""
+        return [registry.middleware.find(name) for name in self.schedule.call.middleware]
+
     def to_dict(self) -> dict[str, Any]:
-        """What listings show of a declaration."""
+        """The schedule for listings: as stored once the manager is connected (one blocking read), else as declared."""
+        stored = self._manager.view(self.id)
         return {
             "id": self.id,
             "name": self.name,
-            "status": self.status.value,
+            "status": stored.status if stored else self.status.value,
             "trigger": type(self.trigger).__name__,
             "next_run_time": self.next_run_time,
             "next_run": self.next_run_time,
-            "max_instances": self.schedule.policy.instances,
-            "coalesce": self.schedule.policy.overlap == "skip",
+            "runs": stored.runs if stored else self.runs,
+            "errors": stored.errors if stored else self.errors,
+            "max_instances": self.max_instances,
+            "active_instances": self.current_instances,
+            "coalesce": self.coalesce,
+            "created_at": self.created_at,
         }
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -94,15 +138,31 @@ class ScheduledJob:
         return self.func(*args, **kwargs)
 
     async def run(self) -> Any:
-        """Run the job once, in this process, with the schedule's arguments."""
+        """Run the job once, in this process, with the schedule's arguments and middleware; None unless it is active."""
         if self.status is not JobStatus.ACTIVE:
             return None
-        call = self.schedule.call
-        returned = self(*call.args, **call.kwargs)
-        if inspect.isawaitable(returned):
-            return await returned
-        await asyncio.sleep(0)
-        return returned
+        self.last_run_time = self._manager.now()
+        self.current_instances += 1
+        self.runs += 1
+        try:
+            return await self._run_wrapped()
+        except Exception:
+            self.errors += 1
+            raise
+        finally:
+            self.current_instances -= 1
+            if isinstance(self.trigger, DateTrigger):
+                self.status = JobStatus.COMPLETED
+
+    async def _run_wrapped(self) -> Any:
+        handler: Handler = self._handle
+        for wrap in reversed(self.middleware):
+            handler = await wrap(handler, self)
+        return await handler()
+
+    async def _handle(self) -> Any:
+        returned = self(*self.args, **self.kwargs)
+        return await returned if inspect.isawaitable(returned) else returned
 
     def __repr__(self) -> str:
         return f"<ScheduledJob {self.id!r} {self.trigger.describe()}>"

@@ -141,6 +141,7 @@ class _Run:
             self.clock.elapsed = max(self.clock.elapsed, following)
             self._end_jobs()
             if not self._is_down:
+                self._release()
                 self._tick(at)
         self.clock.elapsed = max(self.clock.elapsed, at)
         self._end_jobs()
@@ -189,7 +190,7 @@ class _Run:
     def _tick(self, horizon: int) -> None:
         """Decide what is due now, as the beat does; then what is decided alike up to the horizon."""
         now = self.clock.now_ms()
-        rows = self.store.due(now, MOST_DUE).rows
+        rows = self.store.due(now, MOST_DUE, MOST_DUE).rows
         if not rows:
             return
         entries = [self.store.entries[row.id] for row in rows]
@@ -202,6 +203,12 @@ class _Run:
         self._start_jobs(self.store.ledger[before:])
         for entry in entries if self._may_stretch else ():
             self._stretch(entry, horizon + self.clock.offset)
+
+    def _release(self) -> None:
+        """Send on the fires that waited for a job to end."""
+        before = len(self.store.ledger)
+        if self.store.release_waiting(self._lease):
+            self._start_jobs(self.store.ledger[before:])
 
     def _start_jobs(self, entries: Sequence[LedgerEntry]) -> None:
         for entry in entries:

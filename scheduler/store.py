@@ -6,12 +6,13 @@ that was made from an older one: a stale cache costs a round trip, never a wrong
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from scheduler import schedule as definitions
 from scheduler.planner import Against, Fire, Plan
 from scheduler.ports import (
+    LATE_MS,
     Code,
     Committed,
     Decision,
@@ -21,9 +22,10 @@ from scheduler.ports import (
     LeaseState,
     Planned,
     PlanResult,
+    Released,
     Renewal,
 )
-from scheduler.schedule import Schedule
+from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from shared.clock import Clock
 from shared.errors import RqbeatError
 from shared.keys import Keys
@@ -32,8 +34,15 @@ from shared.redisio.connection import Client, store_errors, text
 from shared.redisio.records import job_fields, stamp
 from shared.redisio.scripts import Script, pack
 
+log = logging.getLogger("rqbeat.beat")
+
 LEDGER_BOUND = 1_000_000
 LEDGER_BOUND_EACH = 1000
+RELEASED_AT_ONCE = 500
+PRUNED_AT_ONCE = 500
+RECONCILED_AT_ONCE = 200
+PATIENCE_MS = 20_000
+STOPPED_AT_ONCE = 500
 
 
 class RedisTimetable:
@@ -46,10 +55,14 @@ class RedisTimetable:
         self._due = Script(client, "due")
         self._commit = Script(client, "commit")
         self._aside = Script(client, "aside")
+        self._release = Script(client, "release")
 
-    def due(self, now: int, most: int) -> DueBatch:
-        redis_now, head, rows = self._due([self._keys.timetable], [now, most, self._keys.schedule_prefix])
-        return DueBatch(now=min(now, redis_now), head=_ms(head), rows=[_due_row(row) for row in rows])
+    def due(self, now: int, most: int, most_late: int) -> DueBatch:
+        keys = self._keys
+        arguments: list[str | int] = [now, most, keys.schedule_prefix, LATE_MS, most_late]
+        redis_now, head, waiting, rows = self._due([keys.timetable, keys.waiters], arguments)
+        found = [_due_row(row) for row in rows]
+        return DueBatch(now=min(now, redis_now), head=_ms(head), waiting=waiting, rows=found)
 
     def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
         with store_errors():
@@ -61,15 +74,16 @@ class RedisTimetable:
         return {schedule_id: found for schedule_id, found in loaded.items() if found is not None}
 
     def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
-        keys = self._keys
-        reply = self._commit(
-            [keys.timetable, keys.leader, keys.ledger, keys.rq_queues],
-            [self._header(lease), pack([_plan_row(planned) for planned in plans])],
-        )
+        rows = pack([_plan_row(planned) for planned in plans])
+        reply = self._commit([*self._firing_keys(), self._keys.completed], [self._header(lease), rows])
         if reply[0] == b"fenced":
             return None
         _, now, head, results = reply
         return Committed(now=now, head=_ms(head), results=[_result(row) for row in results])
+
+    def release_waiting(self, lease: Lease) -> Sequence[Released]:
+        reply = self._release(self._firing_keys(), [self._header(lease), RELEASED_AT_ONCE])
+        return [_released(row) for row in reply[1]] if reply[0] == b"ok" else []
 
     def set_aside(self, lease: Lease, schedule_id: str, until: int, error: str) -> None:
         keys = self._keys
@@ -77,6 +91,10 @@ class RedisTimetable:
             [keys.timetable, keys.leader, keys.schedule_prefix + schedule_id],
             [lease.owner, lease.term, schedule_id, until, error],
         )
+
+    def _firing_keys(self) -> list[str]:
+        keys = self._keys
+        return [keys.timetable, keys.leader, keys.ledger, keys.rq_queues, keys.waiters, keys.stopping]
 
     def _header(self, lease: Lease) -> bytes:
         keys = self._keys
@@ -90,11 +108,59 @@ class RedisTimetable:
                 "fired": keys.fired_prefix,
                 "own_ledger": keys.ledger_prefix,
                 "outstanding": keys.outstanding_prefix,
+                "waiting": keys.waiting_prefix,
+                "stats": keys.stats_prefix,
+                "scheduled": keys.rq_scheduled_prefix,
                 "queue": keys.rq_queue_prefix,
+                "live": keys.live_prefix,
                 "job": keys.rq_job_prefix,
                 "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
             }
         )
+
+
+class RedisChores:
+    """What one owner has to do now and then, beside firing."""
+
+    def __init__(self, client: Client, keys: Keys) -> None:
+        self._keys = keys
+        self._stop = Script(client, "stop_jobs")
+        self._prune = Script(client, "prune")
+        self._reconcile = Script(client, "reconcile")
+
+    def stop_replaced(self) -> int:
+        """Tell workers to stop jobs that were replaced; how many still run."""
+        keys = self._keys
+        running: int = self._stop([keys.stopping], [keys.rq_job_prefix, keys.rq_channel_prefix, STOPPED_AT_ONCE])
+        return running
+
+    def reconcile(self) -> list[str]:
+        """Put back jobs that are queued by their record and in no list; their ids. A job is seen so twice before."""
+        keys = self._keys
+        arguments = {
+            "queue": keys.rq_queue_prefix,
+            "job": keys.rq_job_prefix,
+            "live": keys.live_prefix,
+            "most": RECONCILED_AT_ONCE,
+            "patience": PATIENCE_MS,
+        }
+        found = [text(job_id) for job_id in self._reconcile([keys.rq_queues, keys.suspects], [pack(arguments)])]
+        for job_id in found:
+            log.warning("job %s was queued and in no list: put back", job_id)
+        return found
+
+    def prune(self) -> int:
+        """Forget completed run-time schedules whose time has come; how many."""
+        keys = self._keys
+        prefixes = {
+            "schedule": keys.schedule_prefix,
+            "stats": keys.stats_prefix,
+            "outstanding": keys.outstanding_prefix,
+            "own_ledger": keys.ledger_prefix,
+            "most": PRUNED_AT_ONCE,
+        }
+        forgotten: int = self._prune([keys.completed, keys.schedules], [pack(prefixes)])
+        return forgotten
 
 
 class RedisLease:
@@ -121,8 +187,9 @@ class RedisLease:
         return Lease(owner=owner, term=text(reply[1])) if reply[0] else None
 
     def renew(self, lease: Lease) -> Renewal | None:
-        reply = self._renew([self._keys.leader, self._keys.timetable], [lease.owner, lease.term])
-        return Renewal(now=reply[1], head=_ms(reply[2])) if reply[0] else None
+        keys = self._keys
+        reply = self._renew([keys.leader, keys.timetable, keys.waiters], [lease.owner, lease.term])
+        return Renewal(now=reply[1], head=_ms(reply[2]), waiting=reply[3]) if reply[0] else None
 
     def release(self, lease: Lease) -> None:
         self._release([self._keys.leader, self._keys.wake], [lease.owner, lease.term])
@@ -131,13 +198,18 @@ class RedisLease:
 def definition_fields(schedule: Schedule) -> dict[str, object]:
     """What the schedule's hash holds of its definition: the definition itself, and its parts that the commit reads."""
     return {
-        "definition": definitions.pack(schedule),
+        "definition": pack_definition(schedule),
         "owner": schedule.owner,
         "queue": schedule.options.queue,
         "head": data_head(pack_call(schedule.call)),
         "fields": pack(job_fields(schedule.call.job, schedule.options, schedule.call.retry)),
         "instances": schedule.policy.instances,
+        "overlap": schedule.policy.overlap,
         "limit": schedule.policy.limit,
+        "depth": schedule.policy.queue_depth,
+        "on_full": schedule.policy.on_full,
+        "pause_after": schedule.policy.pause_after,
+        "window": schedule.policy.catchup_window,
         "dedupe_ttl": schedule.dedupe_ttl,
         "front": int(schedule.options.at_front),
     }
@@ -163,7 +235,7 @@ def _loaded(row: Any) -> tuple[int, Schedule] | Exception | None:
     if revision is None:
         return None
     try:
-        return int(revision), definitions.unpack(definition or b"")
+        return int(revision), unpack_definition(definition or b"")
     except (RqbeatError, ValueError, TypeError, KeyError) as error:
         return error
 
@@ -198,6 +270,11 @@ def _result(row: Sequence[Any]) -> PlanResult:
         detail=text(detail),
         settled={index: (text(outcome), text(reason)) for index, outcome, reason in settled},
     )
+
+
+def _released(row: Sequence[Any]) -> Released:
+    schedule_id, nominal, outcome, reason = row
+    return Released(schedule=text(schedule_id), nominal=nominal, outcome=text(outcome), reason=text(reason))
 
 
 def _ms(value: bytes) -> int | None:

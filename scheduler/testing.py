@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from scheduler.eager import eager
 from scheduler.simulation import Decisions, simulate
 
-__all__ = ["Decisions", "ManualClock", "simulate"]
+__all__ = ["Decisions", "ManualClock", "eager", "simulate"]
 
 
 @dataclass(slots=True)

@@ -15,17 +15,18 @@ import threading
 from collections.abc import Callable, Sequence
 
 from scheduler import reconcile
-from scheduler import schedule as definitions
 from scheduler.admin import Admin
-from scheduler.beat import SKEW_MS, BackOff, Beat
+from scheduler.beat import SKEW_MS, Beat
 from scheduler.bell import Bell
+from scheduler.handfire import HandFire
 from scheduler.leader import Leader
+from scheduler.pacing import BackOff, Seldom
 from scheduler.readers import Reader
 from scheduler.report import BeatReport, State
-from scheduler.schedule import Schedule
-from scheduler.store import RedisLease, RedisTimetable
+from scheduler.schedule import Schedule, pack_definition
+from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
-from shared.errors import StoreError, StoreUnavailableError
+from shared.errors import RefusedChangeError, StoreError, StoreUnavailableError
 from shared.redisio.connection import Client, check_server, connect
 from shared.redisio.dispatch import Promoter
 from shared.redisio.presence import Presence
@@ -33,6 +34,10 @@ from shared.redisio.wake import WakeListener
 from shared.settings import Settings
 
 log = logging.getLogger("rqbeat.beat")
+
+SAY_SECONDS = 5.0
+RECONCILE_SECONDS = 10.0
+PRUNE_SECONDS = 30.0
 
 
 def actor() -> str:
@@ -54,23 +59,48 @@ def open_admin(settings: Settings, clock: Clock | None = None) -> Admin:
     return Admin(open_client(settings), settings.keys, clock or SystemClock(), actor())
 
 
+def open_handfire(settings: Settings, clock: Clock | None = None) -> HandFire:
+    """Firing by hand on the Redis in the settings."""
+    return HandFire(open_client(settings), settings.keys, clock or SystemClock(), actor())
+
+
 def open_reader(settings: Settings) -> Reader:
     """The readers on the Redis in the settings."""
     return Reader(open_client(settings), settings.keys)
 
 
-def build_beat(settings: Settings, client: Client, bell: Bell, clock: Clock, publish: Callable[[State], None]) -> Beat:
+def build_beat(
+    settings: Settings,
+    client: Client,
+    bell: Bell,
+    clock: Clock,
+    publish: Callable[[State], None],
+    on_state_lost: Callable[[], None] = lambda: None,
+) -> Beat:
     """A beat on a client. The wake channel is not listened to yet."""
     owner = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
     keys = settings.keys
-    promote = Promoter(client, keys, clock)
+    promote, chores = Promoter(client, keys, clock), RedisChores(client, keys)
+    admin = Admin(client, keys, clock, f"beat on {socket.gethostname()}")
     return Beat(
         timetable=RedisTimetable(client, keys, clock),
-        leader=Leader(RedisLease(client, keys), owner, clock, lambda redis_now: _clocks_agree(clock, redis_now)),
+        leader=Leader(
+            RedisLease(client, keys),
+            owner,
+            clock,
+            may_stand=lambda redis_now: _clocks_agree(clock, redis_now),
+            on_state_lost=on_state_lost,
+        ),
         clock=clock,
         bell=bell,
         observer=BeatReport(publish),
-        chores=[lambda: promote(polite=False)],
+        chores=[
+            lambda: promote(polite=False),
+            chores.stop_replaced,
+            admin.resume_due,
+            Seldom(chores.reconcile, RECONCILE_SECONDS, clock),
+            Seldom(chores.prune, PRUNE_SECONDS, clock),
+        ],
     )
 
 
@@ -84,8 +114,11 @@ class BeatService:
         self._bell = Bell()
         self._client = open_client(settings, "rqbeat-beat")
         self._presence = Presence(self._client, settings.keys, "beat", self._clock)
-        self._beat = build_beat(settings, self._client, self._bell, self._clock, self._publish)
+        self._beat = build_beat(settings, self._client, self._bell, self._clock, self._publish, self._restore)
         self._is_stopping = False
+        self._refusal = ""
+        self._said: State = {}
+        self._said_at = 0.0
 
     def stop(self) -> None:
         """Ask it to end: at once while it waits for Redis, after the commit in hand otherwise."""
@@ -94,12 +127,14 @@ class BeatService:
 
     def prepare(self) -> None:
         """Wait for Redis, check it, and store what the app declares. Raises StoreRefusedError."""
-        back_off = BackOff()
+        back_off, told = BackOff(), ""
         while not self._is_stopping:
             try:
                 self._prepare_once()
             except StoreUnavailableError as error:
-                log.warning("waiting for Redis at %s: %s", self._settings.shown_url, error)
+                if str(error) != told:
+                    log.warning("waiting for Redis at %s: %s", self._settings.shown_url, error)
+                told = str(error)
                 self._bell.wait(back_off.next())
             else:
                 return
@@ -118,14 +153,36 @@ class BeatService:
     def _prepare_once(self) -> None:
         for warning in check_server(self._client):
             log.warning("%s", warning)
-        store_declarations(self._settings, self._declared, self._client, self._clock)
+        self._store_declarations()
+
+    def _restore(self) -> None:
+        """Redis lost its state: say so once, and store the declarations again, which start from now."""
+        log.error("state lost: Redis came back without its data; the declared schedules start from now")
+        self._store_declarations()
+
+    def _store_declarations(self) -> None:
+        """A refused set leaves the stored one firing; health and the log show it."""
+        declared = open_declared(self._settings, self._declared, self._client)
+        found = declared.compare()
+        try:
+            declared.apply(found)
+        except RefusedChangeError as error:
+            self._refusal = f"the app's schedules are not applied: {error}; `rqbeat apply --force` would"
+            log.error("%s", self._refusal)  # noqa: TRY400 - one line, no traceback
+        else:
+            log.info("%d schedules declared: %s", len(self._declared), _summary(found))
 
     def _listening_client(self) -> Client:
         return open_client(self._settings, "rqbeat-wake")
 
     def _publish(self, facts: State) -> None:
+        """Tell `rqbeat health`, at once when something changed, else every few seconds."""
+        said, now = {**facts, "refused": self._refusal}, self._clock.monotonic()
+        if said == self._said and now - self._said_at < SAY_SECONDS:
+            return
+        self._said, self._said_at = said, now
         try:
-            self._presence.say(facts)
+            self._presence.say(said)
         except StoreError as error:
             log.debug("presence not written: %s", error)
 
@@ -158,33 +215,43 @@ class RunningBeat:
         self._thread.join()
 
 
-def store_declarations(settings: Settings, declared: Sequence[Schedule], client: Client, clock: Clock) -> None:
-    """Make Redis hold what the app declares, unless a newer app did already or the change looks like an accident."""
-    admin, reader = Admin(client, settings.keys, clock, actor()), Reader(client, settings.keys)
-    stored_version = reader.app_version()
-    if reconcile.is_older(settings.version, stored_version):
-        log.error("version %s of the app is stored: this one, %s, is not applied", stored_version, settings.version)
-        return
-    found = compare(declared, reader)
-    if refusal := found.refusal():
-        log.error("not applied, the stored schedules go on: %s", refusal)
-        return
-    apply(declared, found, admin)
-    admin.set_app_version(settings.version)
-    log.info("%d schedules declared: %s", len(declared), _summary(found))
+class Declared:
+    """What an app declares, against what is stored: compared, and applied unless that looks like an accident."""
+
+    def __init__(self, schedules: Sequence[Schedule], version: str | None, reader: Reader, admin: Admin) -> None:
+        self._schedules = schedules
+        self._version = version
+        self._reader = reader
+        self._admin = admin
+
+    def compare(self) -> reconcile.Diff:
+        """What would change."""
+        packed = {schedule.id: pack_definition(schedule) for schedule in self._schedules}
+        return reconcile.diff(packed, self._reader.definitions())
+
+    def apply(self, found: reconcile.Diff, *, force: bool = False) -> None:
+        """Make the changes of a diff. Raises RefusedChangeError, and changes nothing, unless forced."""
+        if not force:
+            self._refuse(found)
+        touched = {*found.add, *found.change}
+        self._admin.upsert([item for item in self._schedules if item.id in touched], "declared by the app")
+        for schedule_id in found.remove:
+            self._admin.remove(schedule_id, "no longer declared by the app")
+        self._admin.set_app_version(self._version)
+
+    def _refuse(self, found: reconcile.Diff) -> None:
+        stored = self._reader.app_version()
+        if reconcile.is_older(self._version, stored):
+            raise RefusedChangeError(f"version {stored} of the app is stored, and this is the older {self._version}")
+        if refusal := found.refusal():
+            raise RefusedChangeError(refusal)
 
 
-def compare(declared: Sequence[Schedule], reader: Reader) -> reconcile.Diff:
-    """What would change if these schedules were applied."""
-    return reconcile.diff({item.id: definitions.pack(item) for item in declared}, reader.definitions())
-
-
-def apply(declared: Sequence[Schedule], found: reconcile.Diff, admin: Admin) -> None:
-    """Make the changes of a diff."""
-    touched = {*found.add, *found.change}
-    admin.upsert([item for item in declared if item.id in touched], "declared by the app")
-    for schedule_id in found.remove:
-        admin.remove(schedule_id, "no longer declared by the app")
+def open_declared(settings: Settings, schedules: Sequence[Schedule], client: Client | None = None) -> Declared:
+    """What an app declares, on the Redis in the settings."""
+    client, clock = client or open_client(settings), SystemClock()
+    admin = Admin(client, settings.keys, clock, actor())
+    return Declared(schedules, settings.version, Reader(client, settings.keys), admin)
 
 
 def _summary(found: reconcile.Diff) -> str:

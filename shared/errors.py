@@ -12,6 +12,8 @@
     ├── NotFoundError (LookupError)           no such schedule, job or queue: name another
     │   └── UnknownJobError                   a payload names a job that no app registered
     ├── AlreadyExistsError (ValueError)       the id or name is taken: choose another
+    ├── ConflictError                         somebody changed it since it was read: read again, then decide
+    ├── RefusedChangeError                    a set of schedules that looks like an accident: force it, or mend it
     ├── RefusedPayloadError (ValueError)      what a worker was handed is not a payload of ours
     ├── ExpiredError                          a job was past its deadline when it would have started
     ├── JobFailedError                        the job whose result was asked for ended without one
@@ -85,6 +87,14 @@ class UnknownJobError(NotFoundError):
 
 class AlreadyExistsError(RqbeatError, ValueError):
     """The id or the name is taken by something else."""
+
+
+class ConflictError(RqbeatError):
+    """Somebody else changed it since it was read. Nothing was overwritten."""
+
+
+class RefusedChangeError(RqbeatError):
+    """A set of declared schedules looks like an accident or is an older one. Nothing was changed."""
 
 
 class RefusedPayloadError(RqbeatError, ValueError):

@@ -18,7 +18,7 @@ from shared.context import JobContext
 from shared.errors import ConfigurationError, PayloadError
 from shared.instants import duration_ms, instant_ms
 from shared.options import JobOptions, check_queue, check_timeout, check_ttl
-from shared.outbox import Receipt, Request, current_outbox
+from shared.outbox import Receipt, Request, current_outbox, is_eager
 from shared.payload import Call, pack_call
 from shared.retry import Retry
 
@@ -226,8 +226,8 @@ def job_of_function(function: Callable[..., Any], name: str | None = None) -> ty
 
 
 def check_importable(job: type[Job]) -> None:
-    """Raises ConfigurationError for a job that no other process could find again."""
-    if "<" in job.__qualname__ or job.__module__ == "__main__":
+    """Raises ConfigurationError for a job that no other process could find again, unless jobs run in this one."""
+    if ("<" in job.__qualname__ or job.__module__ == "__main__") and not is_eager():
         raise ConfigurationError(
             f"{job.__module__}.{job.__qualname__}: a worker can't import it. Define it at the top level of a module"
         )

@@ -64,6 +64,31 @@ class Keys:
         return f"{self.ours}:outstanding:"
 
     @property
+    def waiting_prefix(self) -> str:
+        """+ id → string: a fire that waits for an earlier job to end (overlap buffer)."""
+        return f"{self.ours}:waiting:"
+
+    @property
+    def waiters(self) -> str:
+        """zset: the ids of schedules with a waiting fire, by its due time."""
+        return f"{self.ours}:waiters"
+
+    @property
+    def stopping(self) -> str:
+        """zset: ids of running jobs that were replaced and are to be stopped, by when that was decided."""
+        return f"{self.ours}:stopping"
+
+    @property
+    def resumptions(self) -> str:
+        """zset: ids of schedules that are paused for a while, by the ms when they are to be resumed."""
+        return f"{self.ours}:resumptions"
+
+    @property
+    def completed(self) -> str:
+        """zset: ids of completed schedules made at run time, by the ms when they are forgotten."""
+        return f"{self.ours}:completed"
+
+    @property
     def fired_prefix(self) -> str:
         """+ id:ms → string: the job id a nominal time was enqueued under; the dedupe key."""
         return f"{self.ours}:fired:"
@@ -118,6 +143,16 @@ class Keys:
     # Jobs.
 
     @property
+    def live_prefix(self) -> str:
+        """+ queue → zset: ids of jobs that were pushed and have not begun to run, by the ms of the push."""
+        return f"{self.ours}:live:"
+
+    @property
+    def suspects(self) -> str:
+        """zset: ids of jobs that seem to be in no list, by the ms when that was first seen."""
+        return f"{self.ours}:suspects"
+
+    @property
     def dispatch_prefix(self) -> str:
         """+ dedupe key → string: the id of the job dispatched under it."""
         return f"{self.ours}:dispatch:"
@@ -160,6 +195,11 @@ class Keys:
     def rq_scheduled_prefix(self) -> str:
         """+ queue → zset: ids of delayed jobs and retries, by the second when they are due."""
         return f"{self.rq}:scheduled:"
+
+    @property
+    def rq_channel_prefix(self) -> str:
+        """+ worker's name → channel: commands to a worker."""
+        return f"{self.rq}:pubsub:"
 
     @property
     def rq_workers(self) -> str:

@@ -66,6 +66,11 @@ def current_outbox() -> Outbox:
     return _Current.outbox
 
 
+def is_eager() -> bool:
+    """Whether jobs run in this process, so that no other has to find them."""
+    return bool(getattr(_Current.outbox, "is_eager", False))
+
+
 @contextmanager
 def using_outbox(outbox: Outbox) -> Iterator[None]:
     """Send through `outbox` within the block."""

@@ -32,6 +32,8 @@ COMMANDS = {
     "run": ("scheduler.cli.run:run", "Run the beat: decide fires and enqueue their jobs."),
     "worker": ("worker.cli:command", "Run workers: take jobs from queues and run them."),
     "check": ("scheduler.cli.check:check", "Load an app and report everything that is wrong with it."),
+    "diff": ("scheduler.cli.declared:diff", "What applying an app would change."),
+    "apply": ("scheduler.cli.declared:apply", "Make what is stored what an app declares."),
     "list": ("scheduler.cli.listing:listing", "Schedules, with their next and last fires."),
     "show": ("scheduler.cli.listing:show", "One schedule: policies, next fires, latest decisions."),
     "next": ("scheduler.cli.preview:preview", "Preview fires of a schedule or of an expression."),
@@ -39,10 +41,12 @@ COMMANDS = {
     "history": ("scheduler.cli.listing:history", "The ledger: what was decided, newest first."),
     "queues": ("scheduler.cli.queues:queues", "Queues in numbers; --watch keeps them on the screen."),
     "fire": ("scheduler.cli.control:fire", "Enqueue one job of a schedule now."),
+    "backfill": ("scheduler.cli.control:backfill", "Enqueue the jobs of a range of nominal times."),
     "pause": ("scheduler.cli.control:pause", "Stop the fires of schedules until they are resumed."),
     "resume": ("scheduler.cli.control:resume", "Let paused schedules fire again."),
     "remove": ("scheduler.cli.control:remove", "Forget schedules."),
     "health": ("scheduler.cli.health:health", "Whether this host's beat, worker or Redis is well."),
+    "doctor": ("scheduler.cli.doctor:doctor", "What stands in the way, and what the ledger says of the past."),
     "version": ("scheduler.cli.version:version", "The version of rqbeat."),
 }
 ALIASES = {

@@ -1,4 +1,4 @@
-"""`rqbeat next` and `rqbeat explain`: when something fires, and what an expression means. An expression needs no Redis."""
+"""`rqbeat next` and `rqbeat explain`: when it fires, and what an expression means. An expression needs no Redis."""
 
 from __future__ import annotations
 

@@ -69,6 +69,13 @@ def store_errors() -> Iterator[None]:
         raise StoreUnavailableError(f"Redis does not answer: {_first_line(error)}") from error
 
 
+def server_now(client: redis.Redis) -> int:
+    """Redis' clock, in ms. One round trip; raises StoreError."""
+    with store_errors():
+        seconds, micros = client.time()
+    return int(seconds) * 1000 + int(micros) // 1000
+
+
 def check_server(client: redis.Redis) -> list[str]:
     """Whether this server can keep promises; returns warnings. Blocks for two round trips.
 

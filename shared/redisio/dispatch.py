@@ -79,6 +79,7 @@ class RedisOutbox:
             {
                 "stamp": stamp(self._clock.now_ms()),
                 "queue": keys.rq_queue_prefix,
+                "live": keys.live_prefix,
                 "job": keys.rq_job_prefix,
                 "scheduled": keys.rq_scheduled_prefix,
                 "dedupe": keys.dispatch_prefix,
@@ -121,6 +122,7 @@ class Promoter:
         keys = self._keys
         arguments = {
             "queue": keys.rq_queue_prefix,
+            "live": keys.live_prefix,
             "job": keys.rq_job_prefix,
             "scheduled": keys.rq_scheduled_prefix,
             "stamp": stamp(self._clock.now_ms()),

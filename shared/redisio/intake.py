@@ -100,7 +100,9 @@ class Intake:
 
         When the reply was lost, ask again with the same `token`: the answer is the same.
         """
-        keys = [self._keys.rq_job(job_id), self._keys.rq_taken(self._queue), self._keys.checkpoint(job_id)]
+        names = self._keys
+        keys = [names.rq_job(job_id), names.rq_taken(self._queue), names.checkpoint(job_id)]
+        keys.append(names.live_prefix + self._queue)
         found = self._claim(keys, [job_id, worker, stamp(self._clock.now_ms()), token])
         if not found:
             return None

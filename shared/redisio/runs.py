@@ -41,7 +41,8 @@ class Runs:
         """Write down how a run ended: the schedule's counters, the error for the next attempt, what is over."""
         keys, name = self._keys, schedule or ""
         names = [keys.rq_job(job_id), keys.rq_registry("failed", queue), f"{keys.expired_prefix}{queue}"]
-        names += [f"{prefix}{name}" for prefix in (keys.schedule_prefix, keys.stats_prefix, keys.outstanding_prefix)]
+        own = (keys.schedule_prefix, keys.stats_prefix, keys.outstanding_prefix, keys.waiting_prefix)
+        names += [f"{prefix}{name}" for prefix in own]
         arguments = {"id": job_id, "outcome": outcome, "error": error[:500], "scheduled": schedule is not None}
         self._end([*names, keys.wake], [pack(arguments)])
 

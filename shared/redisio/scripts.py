@@ -16,6 +16,8 @@ import redis
 
 from shared.redisio.connection import store_errors
 
+_PARTS = {"commit": ("firing",), "release": ("firing",)}
+
 
 class Script:
     """One script on one connection."""
@@ -31,8 +33,8 @@ class Script:
 
 @cache
 def source(name: str) -> str:
-    """The text of a script with the prelude in front."""
-    return _read("prelude") + _read(name)
+    """The text of a script with the shared parts that it needs in front."""
+    return "".join(_read(part) for part in ("prelude", *_PARTS.get(name, ()), name))
 
 
 def pack(value: object) -> bytes:

@@ -4,10 +4,7 @@
 -- ARGV  1 owner   2 term   3 id   4 when to look again, ms   5 the error, one line
 -- returns 1, or 0 when fenced
 
-local held = redis.call('HMGET', KEYS[2], 'owner', 'term')
-if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then
-  return 0
-end
+if fenced(KEYS[2], ARGV[1], ARGV[2]) then return 0 end
 local err, present = try('HEXISTS', KEYS[3], 'rev')
 if present == 1 then
   redis.call('HSET', KEYS[3], 'error', ARGV[5])

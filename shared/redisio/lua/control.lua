@@ -1,9 +1,9 @@
 -- Pause, resume, cancel or remove one schedule, and write down who did it and why.
 --
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 schedule   6 ledger   7 its own ledger
---       8 its stats   9 its outstanding jobs
+--       8 its stats   9 its outstanding jobs   10 its waiting fire   11 schedules with one   12 paused for a while
 -- ARGV  1 {action, id, actor, reason, bound, bounds, revision, cursor, moved (the new cursor), next, due,
---          missed: false or {from, until, count}}
+--          missed: false or {from, until, count}, until: when a pause ends, or false}
 --         revision and cursor are what the caller read (for resume, which plans from them); else false
 -- returns done, unchanged (it was so already), gone or conflict (read again)
 
@@ -17,6 +17,7 @@ local function pause()
   if status ~= 'active' then return 'unchanged' end
   redis.call('HSET', key, 'status', 'paused', 'note', c.reason, 'next', '')
   redis.call('ZREM', KEYS[2], c.id)
+  if c['until'] then redis.call('ZADD', KEYS[12], digits(c['until']), c.id) end
   return 'done'
 end
 
@@ -28,6 +29,8 @@ local function resume()
       'scheduled', false, c.missed[2]})
   end
   redis.call('HSET', key, 'status', 'active', 'note', c.reason, 'cursor', digits(c.moved), 'next', c.next and digits(c.next) or '')
+  redis.call('ZREM', KEYS[12], c.id)
+  redis.call('HSET', KEYS[8], 'failures', 0)
   if c.due then
     redis.call('ZADD', KEYS[2], digits(c.due), c.id)
   else
@@ -44,8 +47,10 @@ local function cancel()
 end
 
 local function remove()
-  redis.call('DEL', key, KEYS[7], KEYS[8], KEYS[9])
+  redis.call('DEL', key, KEYS[7], KEYS[8], KEYS[9], KEYS[10])
   redis.call('ZREM', KEYS[2], c.id)
+  redis.call('ZREM', KEYS[11], c.id)
+  redis.call('ZREM', KEYS[12], c.id)
   redis.call('SREM', KEYS[1], c.id)
   return 'done'
 end

@@ -1,7 +1,7 @@
 -- Send jobs: all of them or none. Sent twice with the same ids, it has the effect of once.
 --
 -- KEYS  1 RQ's set of queues
--- ARGV  1 header: {stamp, queue, job, scheduled, dedupe (prefixes)}
+-- ARGV  1 header: {stamp, queue, live, job, scheduled, dedupe (prefixes)}
 --       2 jobs: a list of {id, queue, fields, data, at front, due (seconds; 0: now), dedupe key or false, its TTL in ms}
 -- returns {'ok', a list of {id, 1 or 0}}: the job that stands for each, and whether this call made it;
 --         {'error', detail}: the key that stands in the way, nothing was written
@@ -11,7 +11,7 @@ local h = cmsgpack.unpack(ARGV[1])
 local jobs = cmsgpack.unpack(ARGV[2])
 
 for _, j in ipairs(jobs) do
-  local blocked = try('LLEN', h.queue .. j[2]) or try('ZCARD', h.scheduled .. j[2])
+  local blocked = try('LLEN', h.queue .. j[2]) or try('ZCARD', h.live .. j[2]) or try('ZCARD', h.scheduled .. j[2])
     or (j[7] and try('GET', h.dedupe .. j[7]))
   if blocked then return {'error', blocked} end
 end
@@ -23,7 +23,7 @@ local function send(j)
     redis.call('ZADD', h.scheduled .. j[2], j[6], j[1])
     redis.call('SADD', queues, h.queue .. j[2])
   else
-    push(queues, h.queue .. j[2], j[1], j[5])
+    push(queues, h.queue .. j[2], h.live .. j[2], j[1], j[5])
   end
 end
 

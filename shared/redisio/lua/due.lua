@@ -1,19 +1,27 @@
--- What is due: the earliest entries of the timetable, with what a plan needs to know of each.
--- Reads only.
+-- What is due: entries of the timetable, with what a plan needs to know of each. Those that are on time come first,
+-- then those that are late, the earliest first in either part. Reads only.
 --
--- KEYS  1 timetable
--- ARGV  1 the caller's clock, ms   2 most entries   3 prefix of schedules
--- returns {Redis' clock, due time at the head of the timetable or '', rows}
+-- KEYS  1 timetable   2 schedules with a waiting fire
+-- ARGV  1 the caller's clock, ms   2 most entries   3 prefix of schedules   4 how late is late, ms   5 most late entries
+-- returns {Redis' clock, due time at the head of the timetable or '', how many fires wait, rows}
 --         row: {id, due, revision, status, cursor, error}; error is not '' when the schedule's key can't be read
 
-local now = now_ms()
-local ready = digits(math.min(now, tonumber(ARGV[1])))
-local found = redis.call('ZRANGE', KEYS[1], '-inf', ready, 'BYSCORE', 'LIMIT', 0, ARGV[2], 'WITHSCORES')
+local now, most = now_ms(), tonumber(ARGV[2])
+local ready = math.min(now, tonumber(ARGV[1]))
+local edge = digits(ready - tonumber(ARGV[4]))
 local rows = {}
-for i = 1, #found, 2 do
-  local err, row = try('HMGET', ARGV[3] .. found[i], 'rev', 'status', 'cursor')
-  row = row or {}
-  rows[#rows + 1] = {found[i], found[i + 1], row[1] or '', row[2] or '', row[3] or '', err or ''}
+
+local function take(from, to, limit)
+  local found = redis.call('ZRANGE', KEYS[1], from, to, 'BYSCORE', 'LIMIT', 0, math.min(limit, most - #rows), 'WITHSCORES')
+  for i = 1, #found, 2 do
+    local err, row = try('HMGET', ARGV[3] .. found[i], 'rev', 'status', 'cursor')
+    row = row or {}
+    rows[#rows + 1] = {found[i], found[i + 1], row[1] or '', row[2] or '', row[3] or '', err or ''}
+  end
 end
+
+take(edge, digits(ready), most)
+take('-inf', '(' .. edge, tonumber(ARGV[5]))
 local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
-return {now, head[2] or '', rows}
+local _, waiting = try('ZCARD', KEYS[2])
+return {now, head[2] or '', waiting or 0, rows}

@@ -4,10 +4,7 @@
 -- ARGV  1 owner   2 term
 -- returns 1, or 0 when the lease was not the caller's
 
-local held = redis.call('HMGET', KEYS[1], 'owner', 'term')
-if held[1] ~= ARGV[1] or held[2] ~= ARGV[2] then
-  return 0
-end
+if fenced(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 redis.call('HSET', KEYS[1], 'owner', '')
 redis.call('PUBLISH', KEYS[2], 'released')
 return 1

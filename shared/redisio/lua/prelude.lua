@@ -21,15 +21,22 @@ local function try(command, key, ...)
   return nil, reply
 end
 
+-- Whether the lease is somebody else's.
+local function fenced(leader, owner, term)
+  local held = redis.call('HMGET', leader, 'owner', 'term')
+  return held[1] ~= owner or held[2] ~= term
+end
+
 -- A new RQ job hash. `fields` is a flat list of what is the same for every job of its kind.
 local function write_job(key, fields, data, status, stamp)
   redis.call('HSET', key, 'status', status, 'data', data, 'created_at', stamp, 'enqueued_at', stamp, unpack(fields))
 end
 
--- Hand a job over to RQ's workers.
-local function push(queues, queue_key, job_id, at_front)
+-- Hand a job over to RQ's workers. `live` lists the jobs of the queue that have not begun, by when they were pushed.
+local function push(queues, queue_key, live, job_id, at_front)
   redis.call(at_front and 'LPUSH' or 'RPUSH', queue_key, job_id)
   redis.call('SADD', queues, queue_key)
+  redis.call('ZADD', live, digits(now_ms()), job_id)
 end
 
 -- One ledger entry, over all schedules and in the schedule's own list; both bounded.

@@ -1,7 +1,7 @@
 -- Begin a run: from this step on the job counts as started. Of any number of workers that hold its id, one gets it.
 -- Sent twice with one token, it has the effect of once.
 --
--- KEYS  1 job   2 list of taken ids   3 the job's checkpoint
+-- KEYS  1 job   2 list of taken ids   3 the job's checkpoint   4 jobs of the queue that have not begun
 -- ARGV  1 id   2 worker   3 stamp   4 token: which run this is
 -- returns {Redis' clock in ms, attempt, last error or '', checkpoint or ''}, or {} when the job does not wait any more
 
@@ -14,6 +14,7 @@ if held[1] == 'queued' then
   redis.call('HDEL', job, 'put_backs')
   redis.call('PERSIST', job)
   redis.call('LREM', KEYS[2], 1, ARGV[1])
+  redis.pcall('ZREM', KEYS[4], ARGV[1])
 elseif held[1] ~= 'started' or held[2] ~= ARGV[4] then
   return {}
 end

@@ -2,7 +2,7 @@
 -- Written after RQ's own record of the run. Stands in nobody's way: what can't be written for a wrong type is left out.
 --
 -- KEYS  1 job   2 registry of failed jobs   3 expired jobs of the queue   4 schedule   5 its stats
---       6 its outstanding jobs   7 wake channel
+--       6 its outstanding jobs   7 its waiting fire   8 wake channel
 -- ARGV  1 {id, outcome: finished, failed, retrying, stopped or expired, error, scheduled: whether there is a schedule}
 -- returns 1
 
@@ -35,5 +35,6 @@ if redis.call('EXISTS', KEYS[4]) == 1 then
     redis.pcall('HSET', KEYS[5], 'failures', 0)
   end
 end
-if over and redis.pcall('ZREM', KEYS[6], r.id) == 1 then redis.call('PUBLISH', KEYS[7], 'ended') end
+if over then redis.pcall('ZREM', KEYS[6], r.id) end
+if over and redis.call('EXISTS', KEYS[7]) == 1 then redis.call('PUBLISH', KEYS[8], 'ended') end
 return 1

@@ -38,12 +38,13 @@ for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
     codes[i] = 'conflict'
   elseif stored == 0 then
     redis.call('SADD', schedules, item[1])
-    redis.call('HSET', key, 'fired', 0, 'created', digits(now_ms()))
+    redis.call('HSET', key, 'fired', 0, 'created', digits(now_ms()), 'since', digits(item[3]))
     write(key, item, item[6] and 'active' or 'completed', item[3])
     codes[i] = 'added'
   else
     local status, cursor = carried_over(key, item)
     redis.call('HDEL', key, 'error')
+    if item[4] then redis.call('HSET', key, 'since', digits(cursor)) end
     write(key, item, status, cursor)
     codes[i] = 'changed'
   end

@@ -131,6 +131,30 @@ def test_the_clock_of_the_store_plays_no_part() -> None:
     assert store.claims == ["a", "b"]
 
 
+def test_a_term_that_fell_tells_that_the_store_lost_its_state() -> None:
+    clock = ManualClock()
+    store = MemoryLease(clock)
+    lost: list[str] = []
+    leaders = [Leader(store, name, clock, on_state_lost=lambda name=name: lost.append(name)) for name in "ab"]
+    for leader in leaders:
+        leader.turn()
+    store.owner, store.term, store.counter = "", 0, 0
+    clock.advance(1)
+    for leader in leaders:
+        leader.turn()
+    assert lost == ["a"]
+    assert store.term == 1
+
+
+def test_an_empty_store_at_the_start_has_lost_nothing() -> None:
+    clock = ManualClock()
+    lost: list[str] = []
+    leader = Leader(MemoryLease(clock), "a", clock, on_state_lost=lambda: lost.append("a"))
+    for _ in range(3):
+        leader.turn()
+    assert lost == []
+
+
 def test_a_beat_whose_clock_is_wrong_does_not_stand() -> None:
     clock = ManualClock()
     store = MemoryLease(clock)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.schedule import build, pack, unpack
+from scheduler.schedule import build, pack_definition, unpack_definition
 from scheduler.triggers import CronTrigger, DateTrigger, IntervalTrigger
 from shared import Job, Retry
 from shared.errors import ConfigurationError, PayloadError
@@ -28,12 +28,14 @@ def test_a_definition_comes_back_equal() -> None:
         CronTrigger("0 6 * * *", timezone="Europe/Paris"),
         {"kwargs": {"region": "us"}, "tags": ["daily"], "misfire": "all", "retry": Retry(3, on=(OSError,))},
     )
-    assert unpack(pack(schedule)) == schedule
+    assert unpack_definition(pack_definition(schedule)) == schedule
 
 
 def test_equal_schedules_have_equal_definitions() -> None:
     first = build(Mail, IntervalTrigger(60), {"kwargs": {"region": "us", "copies": 2}})
-    assert pack(first) == pack(build(Mail, IntervalTrigger(60), {"kwargs": {"region": "us", "copies": 2}}))
+    assert pack_definition(first) == pack_definition(
+        build(Mail, IntervalTrigger(60), {"kwargs": {"region": "us", "copies": 2}})
+    )
 
 
 def test_the_id_defaults_to_the_jobs_name() -> None:

@@ -1,0 +1,30 @@
+-- Fires that wait for an earlier job of their schedule (overlap buffer): send on those that may go.
+--
+-- KEYS  1 timetable   2 leader   3 ledger   4 RQ's set of queues   5 schedules with a waiting fire   6 jobs to be stopped
+-- ARGV  1 the header of a commit   2 most schedules to look at
+-- returns {'fenced'} or {'ok', a list of {id, nominal, outcome, reason}}
+
+local h = cmsgpack.unpack(ARGV[1])
+if fenced(KEYS[2], h.owner, h.term) then return {'fenced'} end
+local c = {ledger = KEYS[3], queues = KEYS[4], waiters = KEYS[5], stopping = KEYS[6], now = now_ms(), h = h}
+
+local function go_on(s)
+  if s.instances > 0 then s.live = count_live(c, s) end
+  local nominal, outcome, reason = release(c, s)
+  if not nominal then return nil end
+  redis.call('HSET', s.key, 'fired', s.count)
+  if s.last then redis.call('HSET', s.key, 'last', digits(s.last)) end
+  return {s.id, nominal, outcome, reason}
+end
+
+local released = {}
+for _, id in ipairs(redis.call('ZRANGE', c.waiters, 0, ARGV[2] - 1)) do
+  local err, s = read_schedule(c, id)
+  if not err and not s then
+    redis.call('DEL', h.waiting .. id)
+    redis.call('ZREM', c.waiters, id)
+  elseif s and s.status ~= 'paused' and not obstacle(s) then
+    released[#released + 1] = go_on(s)
+  end
+end
+return {'ok', released}

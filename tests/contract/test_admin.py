@@ -1,0 +1,324 @@
+"""Changing what is stored: by revision, by hand, for a while, and what the leader does on the side."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from scheduler.handfire import HandFire, Range
+from scheduler.schedule import build
+from scheduler.store import PATIENCE_MS, RedisChores
+from scheduler.triggers import DateTrigger, IntervalTrigger
+from shared import Job
+from shared.clock import SystemClock
+from shared.errors import ConflictError, NotFoundError, StoreRefusedError
+from shared.outbox import using_outbox
+from shared.redisio.dispatch import Promoter, RedisOutbox
+
+Stage = Any
+
+
+class Administered(Job):
+    name = "administered"
+    queue = "work"
+
+    def handle(self, number: int = 0) -> None: ...
+
+
+def made(**options: Any) -> Any:
+    return build(Administered, options.pop("trigger", IntervalTrigger(60)), {"id": "s", **options}, "runtime")
+
+
+@pytest.fixture
+def hand(stage: Stage) -> HandFire:
+    return HandFire(stage.client, stage.keys, SystemClock(), "tester")
+
+
+@pytest.fixture
+def chores(stage: Stage) -> RedisChores:
+    return RedisChores(stage.client, stage.keys)
+
+
+def control(stage: Stage) -> list[dict[bytes, bytes]]:
+    return [fields for _, fields in stage.client.xrange(stage.keys.control)]
+
+
+# Upsert, and updates that must not be lost.
+
+
+def test_an_upsert_says_what_it_did(stage: Stage) -> None:
+    assert stage.admin.upsert([made()]) == {"s": "added"}
+    assert stage.admin.upsert([made()]) == {"s": "unchanged"}
+    assert stage.admin.upsert([made(note="n")]) == {"s": "changed"}
+
+
+def test_a_thousand_schedules_are_stored_in_a_few_round_trips(stage: Stage) -> None:
+    before = stage.client.info("stats")["total_commands_processed"]
+    schedules = [build(Administered, IntervalTrigger(60), {"id": f"s{n}"}) for n in range(1000)]
+    assert set(stage.admin.upsert(schedules).values()) == {"added"}
+    assert len(stage.reader.schedules()) == 1000
+    assert stage.client.info("stats")["total_commands_processed"] > before
+
+
+def test_chg_lost_update(stage: Stage) -> None:
+    """Of two who read the same revision, the second to write is refused and overwrites nothing."""
+    stage.admin.upsert([made()])
+    read = stage.admin.held(["s"])["s"].revision
+    assert stage.admin.replace(made(note="mine"), read) == read + 1
+    with pytest.raises(ConflictError, match="changed since"):
+        stage.admin.replace(made(note="theirs"), read)
+    assert stage.reader.schedule("s").schedule.note == "mine"
+
+
+def test_a_fire_between_read_and_write_is_no_conflict_and_is_not_undone(stage: Stage) -> None:
+    schedule = stage.add(catchup_limit=1)
+    read = stage.admin.held(["s"])["s"].revision
+    stage.commit(stage.plan(schedule))
+    cursor = stage.cursor(schedule)
+    stage.admin.replace(build(Administered, schedule.trigger, {"id": "s", "note": "changed"}), read)
+    assert stage.cursor(schedule) == cursor
+    assert stage.reader.schedule("s").last == cursor
+
+
+def test_chg_old_pattern_coexists(stage: Stage) -> None:
+    """A changed trigger starts from now, under the same id; nothing of the old rule is left."""
+    schedule = stage.add()
+    stage.admin.upsert([build(Administered, IntervalTrigger(300), {"id": "s"})])
+    held = stage.admin.held(["s"])["s"]
+    assert held.cursor >= stage.now
+    assert stage.plan(build(Administered, IntervalTrigger(300), {"id": "s"})).plan.decisions == ()
+    assert [view.id for view in stage.reader.schedules()] == ["s"]
+    assert stage.client.zscore(stage.keys.timetable, "s") % 300_000 == 0
+    assert schedule.trigger != stage.reader.schedule("s").schedule.trigger
+
+
+def test_a_change_of_a_paused_schedule_leaves_it_paused(stage: Stage) -> None:
+    stage.admin.upsert([made()])
+    stage.admin.pause("s", "quiet")
+    stage.admin.upsert([made(trigger=IntervalTrigger(30))])
+    assert stage.reader.schedule("s").status == "paused"
+    assert stage.client.zscore(stage.keys.timetable, "s") is None
+
+
+def test_each_change_is_recorded_with_who_and_why(stage: Stage) -> None:
+    stage.admin.upsert([made()], "for a test")
+    stage.admin.pause("s", "too loud")
+    stage.admin.resume("s", "quiet again")
+    stage.admin.remove("s", "no longer needed")
+    rows = [(row[b"action"], row[b"actor"], row[b"reason"]) for row in control(stage)]
+    assert rows == [
+        (b"added", b"tester", b"for a test"),
+        (b"pause", b"tester", b"too loud"),
+        (b"resume", b"tester", b"quiet again"),
+        (b"remove", b"tester", b"no longer needed"),
+    ]
+
+
+def test_what_is_removed_leaves_no_key(stage: Stage) -> None:
+    schedule = stage.add(catchup_limit=1)
+    stage.commit(stage.plan(schedule))
+    stage.admin.remove("s")
+    assert list(stage.client.scan_iter(f"{stage.keys.ours}:*:s")) == []
+    assert stage.client.zscore(stage.keys.timetable, "s") is None
+
+
+def test_changing_what_is_not_there_says_so(stage: Stage) -> None:
+    for change in (stage.admin.pause, stage.admin.resume, stage.admin.cancel, stage.admin.remove):
+        with pytest.raises(NotFoundError, match="nothing"):
+            change("nothing")
+
+
+# Pauses.
+
+
+def test_resuming_passes_over_the_pause_as_one_range(stage: Stage) -> None:
+    stage.add()
+    stage.admin.pause("s")
+    assert stage.admin.resume("s")
+    (entry,) = stage.ledger()
+    assert (entry.outcome, entry.reason) == ("skipped", "paused")
+    assert entry.count in {60, 61}
+
+
+def test_resuming_with_catch_up_leaves_the_cursor(stage: Stage) -> None:
+    schedule = stage.add(on_resume="catch_up")
+    stage.admin.pause("s")
+    assert stage.admin.resume("s")
+    assert (stage.ledger(), stage.cursor(schedule)) == ([], stage.now - 60_000)
+
+
+def test_a_pause_for_a_while_ends_by_itself(stage: Stage) -> None:
+    stage.admin.upsert([made()])
+    stage.admin.pause("s", "for a moment", until=SystemClock().now_ms() + 50)
+    assert (stage.admin.resume_due(), stage.reader.schedule("s").status) == (0, "paused")
+    time.sleep(0.06)
+    assert (stage.admin.resume_due(), stage.reader.schedule("s").status) == (1, "active")
+    assert stage.admin.resume_due() == 0
+
+
+def test_resuming_forgets_the_failures_that_paused_it(stage: Stage) -> None:
+    stage.admin.upsert([made(pause_after_failures=2)])
+    stage.client.hset(stage.keys.stats_prefix + "s", "failures", 2)
+    stage.admin.pause("s")
+    stage.admin.resume("s")
+    assert stage.client.hget(stage.keys.stats_prefix + "s", "failures") == b"0"
+
+
+# Fires by hand.
+
+
+def test_a_fire_by_hand_leaves_the_cursor(stage: Stage, hand: HandFire) -> None:
+    schedule = stage.add()
+    fired = hand.now("s", "because")
+    assert stage.queued() == [fired.job_id]
+    assert stage.cursor(schedule) == stage.now - 60_000
+    (entry,) = stage.ledger()
+    assert (entry.kind, entry.outcome, entry.job_id, entry.nominal) == (
+        "manual",
+        "enqueued",
+        fired.job_id,
+        fired.nominal,
+    )
+
+
+def test_a_request_that_is_sent_twice_fires_once(stage: Stage, hand: HandFire) -> None:
+    stage.add()
+    span = Range(start=stage.now - 10_000, end=stage.now - 5000)
+    first = hand.backfill("s", span, request="r1")
+    second = hand.backfill("s", Range(start=span.start, end=span.end, again=True), request="r1")
+    assert (first.enqueued, second.enqueued, len(stage.queued())) == (5, 0, 5)
+
+
+def test_a_fire_into_a_broken_queue_writes_nothing(stage: Stage, hand: HandFire) -> None:
+    stage.add(queue="broken")
+    stage.client.set(stage.keys.rq_queue("broken"), "text")
+    with pytest.raises(StoreRefusedError, match="broken"):
+        hand.now("s")
+    assert stage.ledger() == []
+
+
+def test_a_backfill_takes_what_was_not_enqueued_yet(stage: Stage, hand: HandFire) -> None:
+    schedule = stage.add(catchup_limit=3, overlap="allow")
+    stage.commit(stage.plan(schedule, until=-20_000))
+    span = Range(start=stage.now - 30_000, end=stage.now - 10_000)
+    done = hand.backfill("s", span)
+    assert (done.planned, done.enqueued) == (17, 17)
+    assert {entry.kind for entry in stage.ledger("s")} >= {"backfill"}
+    assert hand.plan("s", span) == []
+    assert len(hand.plan("s", Range(start=span.start, end=span.end, again=True))) == 20
+
+
+def test_a_backfill_is_bounded_and_tells_its_progress(stage: Stage, hand: HandFire) -> None:
+    stage.add()
+    seen: list[tuple[int, int]] = []
+    span = Range(start=0, end=stage.now, most=1200)
+    done = hand.backfill("s", span, progress=lambda count, of: seen.append((count, of)))
+    assert (done.enqueued, seen) == (1200, [(500, 1200), (1000, 1200), (1200, 1200)])
+
+
+def test_a_backfill_may_keep_to_the_schedules_instances(stage: Stage, hand: HandFire) -> None:
+    stage.add(overlap="allow", max_instances=2)
+    done = hand.backfill("s", Range(start=stage.now - 10_000, end=stage.now, overlap="skip"))
+    assert (done.enqueued, done.skipped) == (2, 8)
+    assert [entry.reason for entry in stage.ledger() if entry.outcome == "skipped"] == ["overlap"] * 8
+
+
+# Chores.
+
+
+def test_completed_schedules_of_the_run_time_are_forgotten_after_their_window(
+    stage: Stage, chores: RedisChores
+) -> None:
+    once = build(Administered, DateTrigger((stage.now - 1000) / 1000), {"id": "once", "catchup_window": 60}, "runtime")
+    stage.admin.upsert([once])
+    stage.commit(stage.plan(once))
+    assert (chores.prune(), stage.reader.schedule("once").status) == (0, "completed")
+    stage.client.zadd(stage.keys.completed, {"once": 1})
+    assert (chores.prune(), stage.reader.schedules()) == (1, [])
+
+
+def test_backlog_date_in_past_declared(stage: Stage, chores: RedisChores) -> None:
+    """A declared one-shot that fired stays as a tombstone: declaring it again fires nothing."""
+    once = build(Administered, DateTrigger((stage.now - 1000) / 1000), {"id": "once"})
+    stage.admin.upsert([once])
+    stage.commit(stage.plan(once))
+    for _ in range(3):
+        assert stage.admin.upsert([once]) == {"once": "unchanged"}
+        chores.prune()
+    assert (stage.reader.schedule("once").status, len(stage.queued())) == ("completed", 1)
+    assert stage.client.zscore(stage.keys.timetable, "once") is None
+
+
+def test_a_job_in_no_list_is_put_back_at_the_second_look(stage: Stage, chores: RedisChores) -> None:
+    schedule = stage.add(catchup_limit=3, overlap="allow")
+    stage.commit(stage.plan(schedule))
+    lost, *others = stage.queued()
+    stage.client.lrem(stage.keys.rq_queue("work"), 1, lost)
+    assert chores.reconcile() == []
+    stage.client.zincrby(stage.keys.suspects, -PATIENCE_MS, lost)
+    assert chores.reconcile() == [lost]
+    assert stage.queued() == [lost, *others]
+    assert chores.reconcile() == []
+
+
+@pytest.mark.parametrize("status", ["started", "finished", "failed", "canceled", None])
+def test_a_job_that_has_begun_or_ended_is_left_alone(stage: Stage, chores: RedisChores, status: str | None) -> None:
+    schedule = stage.add(catchup_limit=2, overlap="allow")
+    stage.commit(stage.plan(schedule))
+    taken, *_ = stage.queued()
+    stage.client.lrem(stage.keys.rq_queue("work"), 1, taken)
+    if status is None:
+        stage.client.delete(stage.keys.rq_job(taken))
+    else:
+        stage.client.hset(stage.keys.rq_job(taken), "status", status)
+    for _ in range(2):
+        assert chores.reconcile() == []
+        stage.client.zincrby(stage.keys.suspects, -PATIENCE_MS, taken)
+    assert taken not in stage.queued()
+    assert stage.client.zscore(stage.keys.live_prefix + "work", taken) is None
+
+
+def test_a_job_that_a_worker_holds_is_left_alone(stage: Stage, chores: RedisChores) -> None:
+    schedule = stage.add(catchup_limit=2, overlap="allow")
+    stage.commit(stage.plan(schedule))
+    stage.client.lmove(stage.keys.rq_queue("work"), stage.keys.rq_taken("work"))
+    for _ in range(2):
+        assert chores.reconcile() == []
+
+
+def test_wd_delayed_retry_never(stage: Stage) -> None:
+    """A delayed job goes to its queue when it is due, once, whoever promotes and however many do."""
+    promoters = [Promoter(stage.client, stage.keys) for _ in range(3)]
+    with using_outbox(RedisOutbox(stage.client, stage.keys)):
+        handle = Administered.options(delay=0.05).dispatch()
+    assert sum(promote(polite=False) for promote in promoters) == 0
+    time.sleep(0.06)
+    assert sum(promote(polite=False) for promote in promoters) == 1
+    assert stage.queued() == [handle.id]
+
+
+def test_a_polite_promoter_leaves_when_somebody_else_did(stage: Stage) -> None:
+    promote = Promoter(stage.client, stage.keys)
+    with using_outbox(RedisOutbox(stage.client, stage.keys)):
+        Administered.options(delay=0.001).dispatch()
+    time.sleep(0.005)
+    stage.client.set(stage.keys.promoted, "1", px=60_000)
+    assert (promote(polite=True), promote(polite=False)) == (0, 1)
+
+
+def test_a_running_job_that_was_replaced_is_told_to_stop_until_it_has(stage: Stage, chores: RedisChores) -> None:
+    key = stage.keys.rq_job("old")
+    stage.client.hset(key, mapping={"status": "started", "worker_name": "w1"})
+    stage.client.zadd(stage.keys.stopping, {"old": 1})
+    with stage.client.pubsub() as channel:
+        channel.subscribe(f"{stage.keys.rq_channel_prefix}w1")
+        channel.get_message(timeout=1)
+        assert (chores.stop_replaced(), chores.stop_replaced()) == (1, 1)
+        assert channel.get_message(timeout=1)["data"] in (
+            b'{"command":"stop-job","job_id":"old"}',
+            b'{"job_id":"old","command":"stop-job"}',
+        )
+    stage.client.hset(key, "status", "stopped")
+    assert (chores.stop_replaced(), stage.client.zcard(stage.keys.stopping)) == (0, 0)
