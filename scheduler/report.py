@@ -73,6 +73,8 @@ class BeatReport:
 def _log_fire(schedule_id: str, fire: Fire, outcome: str, reason: str, now: int) -> None:
     if outcome == "enqueued":
         level = logging.WARNING if fire.kind == "catchup" else logging.DEBUG
+        if not log.isEnabledFor(level):
+            return
         log.log(level, "%s: %s enqueued, %.3f s late", schedule_id, iso(fire.nominal), (now - fire.due) / 1000)
     else:
         log.warning("%s: %s %s%s", schedule_id, iso(fire.nominal), outcome, f" ({reason})" if reason else "")

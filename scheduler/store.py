@@ -29,7 +29,7 @@ from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from shared.clock import Clock
 from shared.errors import RqbeatError
 from shared.keys import Keys
-from shared.payload import DATA_TAIL, context_bin, data_head, pack_call
+from shared.payload import DATA_TAIL, context_bin, data_head
 from shared.redisio.connection import Client, store_errors, text
 from shared.redisio.records import job_fields, stamp
 from shared.redisio.scripts import Script, pack
@@ -197,12 +197,13 @@ class RedisLease:
 
 def definition_fields(schedule: Schedule) -> dict[str, object]:
     """What the schedule's hash holds of its definition: the definition itself, and its parts that the commit reads."""
+    call = schedule.call
     return {
         "definition": pack_definition(schedule),
         "owner": schedule.owner,
         "queue": schedule.options.queue,
-        "head": data_head(pack_call(schedule.call)),
-        "fields": pack(job_fields(schedule.call.job, schedule.options, schedule.call.retry)),
+        "head": data_head(schedule.packed_call),
+        "fields": pack(job_fields(call.job, schedule.options, call.retry)),
         "instances": schedule.policy.instances,
         "overlap": schedule.policy.overlap,
         "limit": schedule.policy.limit,

@@ -78,6 +78,10 @@ class Field(NamedTuple):
     known: dict[str, Mask]
 
     @property
+    def is_day(self) -> bool:
+        return self.top in {7, 31}
+
+    @property
     def is_day_of_month(self) -> bool:
         return self.low == 1 and self.top == 31
 
@@ -219,26 +223,29 @@ def _wrong_count(text: str, words: tuple[str, ...], seconds: bool) -> CronSyntax
 
 
 def _parse_field(word: str, field: Field, schedule_id: str | None) -> Mask:
-    bits, at = 0, 0
+    bits = 0
     marks: tuple[Mark, ...] = ()
-    for item in word.split(","):
+    items = word.split(",")
+    for place, item in enumerate(items):
         value = field.tokens.get(item)
+        if value is not None:
+            bits |= 1 << value
+            continue
         try:
-            mask = _parse_item(item, field, schedule_id) if value is None else Mask(1 << value)
+            mask = _parse_item(item, field, schedule_id)
         except _FaultError as fault:
-            fault.at += at
+            fault.at += sum(len(earlier) + 1 for earlier in items[:place])
             raise
         bits |= mask.bits
         marks += mask.marks
-        at += len(item) + 1
     # Sunday is both 0 and 7.
-    return Mask((bits | bits >> 7) & field.full if field.is_day_of_week else bits, marks)
+    return Mask((bits | bits >> 7) & field.full if field.top == 7 else bits, marks)
 
 
 def _parse_item(item: str, field: Field, schedule_id: str | None) -> Mask:
     if item.startswith("H") and (hashed := _HASHED.fullmatch(item)):
         return Mask(_hashed_bits(hashed[1], field, schedule_id))
-    if field.is_day_of_month or field.is_day_of_week:
+    if field.is_day:
         if item.startswith("?"):
             item = "*" + item[1:]
         if mark := _parse_mark(item, field):
