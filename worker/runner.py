@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 log = logging.getLogger("rqbeat.worker")
 
@@ -63,7 +62,14 @@ def serve(order: Order, clock: Clock | None = None) -> int:
 
     Raises ConfigurationError for a wrong app, queue or prefix, StoreRefusedError when Redis refuses at the start.
     """
-    clock = clock or SystemClock()
+    try:
+        _listen()
+        return _serve(order, clock or SystemClock())
+    except _StoppedError:
+        return 0
+
+
+def _serve(order: Order, clock: Clock) -> int:
     _set_up_logging()
     _set_prefix(order.settings.keys.rq)
     app = load_app(order.settings.app)
@@ -115,6 +121,12 @@ class _StoppedError(BaseException):
     """A signal came while no job was at stake."""
 
 
+def _listen() -> None:
+    """End at once on a signal, while the app is loaded or Redis is waited for. Process 1 has no such default."""
+    for sig in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(sig, _stop_at_once)
+
+
 def _stop_at_once(_signum: int, _frame: FrameType | None) -> None:
     raise _StoppedError
 
@@ -140,8 +152,7 @@ class _Process:
 
     def _round(self) -> int | None:
         """From a Redis that answers to the end of one worker; None when there is to be another."""
-        for sig in STOP_SIGNALS:
-            signal.signal(sig, _stop_at_once)
+        _listen()
         self._wait_for_redis()
         try:
             with store_errors():

@@ -359,3 +359,11 @@ def test_one_of_several_workers_told_of_a_wrong_setting_ends_them_all(workers: A
     workers.url = own.url
     assert workers.start("default", "-n", "3").wait(10) == 2
     assert "Redis evicts keys" in workers.log()
+
+
+def test_dc_python_pid1_a_worker_that_loads_its_app_stops_within_3_s_with_0(workers: Any, tmp_path: Path) -> None:
+    (tmp_path / "slow_app.py").write_text("import time\ntime.sleep(60)\nscheduler = 1\n")
+    process = workers.start("default", RQBEAT_APP="slow_app:scheduler")
+    time.sleep(1.5)
+    process.terminate()
+    assert stopped_within(process, 3.0) == 0
