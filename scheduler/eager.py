@@ -84,7 +84,7 @@ class EagerBeat:
     def __init__(self, schedules: Sequence[Schedule], clock: Clock) -> None:
         self._clock = clock
         self._store = MemoryStore(clock)
-        self._lease = self._store.claim("eager", self._store.read()) or Lease(owner="", term="")
+        self._lease = self._store.lease.claim("eager", self._store.lease.read()) or Lease(owner="", term="")
         self._jobs: set[asyncio.Task[Any]] = set()
         self._errors: list[Exception] = []
         for schedule in schedules:
@@ -116,10 +116,10 @@ class EagerBeat:
         ]
         self._store.commit(self._lease, plans)
         fires = [(one.schedule, made) for one in plans for made in one.plan.decisions if isinstance(made, Fire)]
-        return [(schedule, fire) for schedule, fire in fires if self._store.jobs.get(fire.job_id) == "queued"]
+        return [(schedule, fire) for schedule, fire in fires if self._store.firing.jobs.get(fire.job_id) == "queued"]
 
     def _start(self, schedule: Schedule, fire: Fire) -> None:
-        self._store.jobs[fire.job_id] = "started"
+        self._store.firing.jobs[fire.job_id] = "started"
         task = asyncio.get_running_loop().create_task(self._perform(schedule, fire))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
@@ -132,7 +132,7 @@ class EagerBeat:
         except Exception as error:  # noqa: BLE001 - kept for the one who stops the beat
             self._errors.append(error)
         finally:
-            self._store.jobs.pop(fire.job_id, None)
+            self._store.firing.jobs.pop(fire.job_id, None)
 
 
 @contextmanager

@@ -7,9 +7,10 @@ recorded; whoever owns the store says when one ends.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+from scheduler.memoryfiring import Entry, MemoryFiring
 from scheduler.planner import Against, Fire, due_time, first_cursor
 from scheduler.ports import (
     LATE_MS,
@@ -19,51 +20,58 @@ from scheduler.ports import (
     DueRow,
     Lease,
     LeaseState,
-    LedgerEntry,
     Planned,
     PlanResult,
     Released,
     Renewal,
-    Status,
 )
 from scheduler.schedule import Schedule
 from shared.clock import Clock
 
-LIVE = frozenset({"queued", "started", "scheduled", "deferred"})
 HOLD_MS = 1000
 
 
-@dataclass(slots=True)
-class Entry:
-    """One stored schedule."""
+class MemoryLease:
+    """The lease, as `lease_*.lua` keep it. `head` tells the earliest due time for a renewal."""
 
-    schedule: Schedule
-    cursor: int
-    revision: int = 1
-    status: Status = "active"
-    next: int | None = None
-    due: int | None = None
-    fired: int = 0
-    last: int | None = None
-    error: str = ""
-    note: str = ""
-    failures: int = 0
-    waiting: Fire | None = None
-    outstanding: dict[str, int] = field(default_factory=dict)
+    def __init__(self, clock: Clock, head: Callable[[], int | None]) -> None:
+        self._clock = clock
+        self._head = head
+        self._state = LeaseState(owner="", term="", counter="")
+
+    def read(self) -> LeaseState:
+        return replace(self._state, now=self._clock.now_ms())
+
+    def claim(self, owner: str, seen: LeaseState) -> Lease | None:
+        if seen != self._state and self._state.owner:
+            return None
+        term = str(int(self._state.term or 0) + 1)
+        self._state = LeaseState(owner=owner, term=term, counter="0")
+        return Lease(owner=owner, term=term)
+
+    def renew(self, lease: Lease) -> Renewal | None:
+        if not self.is_held_by(lease):
+            return None
+        self._state = replace(self._state, counter=str(int(self._state.counter) + 1))
+        return Renewal(now=self._clock.now_ms(), head=self._head())
+
+    def release(self, lease: Lease) -> None:
+        if self.is_held_by(lease):
+            self._state = replace(self._state, owner="")
+
+    def is_held_by(self, lease: Lease) -> bool:
+        """Whether this lease is the one in force."""
+        return (lease.owner, lease.term) == (self._state.owner, self._state.term)
 
 
 class MemoryStore:
-    """Timetable, lease, queues and ledger in one process."""
+    """The timetable, with a lease, and queues and ledger in `firing`."""
 
     def __init__(self, clock: Clock) -> None:
         self.entries: dict[str, Entry] = {}
-        self.jobs: dict[str, str] = {}
-        self.queues: dict[str, list[str]] = {}
-        self.ledger: list[LedgerEntry] = []
-        self.stopping: set[str] = set()
-        self.lease = LeaseState(owner="", term="", counter="")
+        self.firing = MemoryFiring(clock)
+        self.lease = MemoryLease(clock, self.head)
         self._clock = clock
-        self._fired: set[tuple[str, int]] = set()
         self._heap: list[tuple[int, str]] = []
 
     # The timetable.
@@ -82,10 +90,6 @@ class MemoryStore:
             entry.status = "completed"
         else:
             heapq.heappush(self._heap, (entry.due, entry.schedule.id))
-
-    def record(self, entry: Entry, decision: Against) -> None:
-        """Write a range that was decided against into the ledger."""
-        self._record(entry, decision, decision.until, decision.count, decision.outcome, decision.reason)
 
     def head(self) -> int | None:
         """The earliest due time of an active schedule."""
@@ -122,49 +126,23 @@ class MemoryStore:
 
     def set_aside(self, lease: Lease, schedule_id: str, until: int, error: str) -> None:
         entry = self.entries.get(schedule_id)
-        if entry and self._holds(lease):
+        if entry and self.lease.is_held_by(lease):
             entry.error, entry.due = error, until
             heapq.heappush(self._heap, (until, schedule_id))
 
     def release_waiting(self, lease: Lease) -> Sequence[Released]:
-        if not self._holds(lease):
+        if not self.lease.is_held_by(lease):
             return []
         waiting = [entry for entry in self.entries.values() if entry.waiting and entry.status != "paused"]
-        return [released for entry in waiting if (released := self._release(entry))]
+        return [released for entry in waiting if (released := self.firing.release(entry))]
 
     def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
-        if not self._holds(lease):
+        if not self.lease.is_held_by(lease):
             return None
         results = [self._commit_one(planned) for planned in plans]
         return Committed(now=self._clock.now_ms(), head=self.head(), results=results)
 
-    # The lease.
-
-    def read(self) -> LeaseState:
-        return self.lease
-
-    def claim(self, owner: str, seen: LeaseState) -> Lease | None:
-        if seen != self.lease and self.lease.owner:
-            return None
-        term = str(int(self.lease.term or 0) + 1)
-        self.lease = LeaseState(owner=owner, term=term, counter="0")
-        return Lease(owner=owner, term=term)
-
-    def renew(self, lease: Lease) -> Renewal | None:
-        if not self._holds(lease):
-            return None
-        counter = str(int(self.lease.counter) + 1)
-        self.lease = LeaseState(owner=lease.owner, term=lease.term, counter=counter)
-        return Renewal(now=self._clock.now_ms(), head=self.head())
-
-    def release(self, lease: Lease) -> None:
-        if self._holds(lease):
-            self.lease = LeaseState(owner="", term=lease.term, counter=self.lease.counter)
-
     # The commit, rule by rule as in commit.lua.
-
-    def _holds(self, lease: Lease) -> bool:
-        return (lease.owner, lease.term) == (self.lease.owner, self.lease.term)
 
     def _row(self, schedule_id: str) -> DueRow:
         entry = self.entries[schedule_id]
@@ -206,11 +184,11 @@ class MemoryStore:
     def _apply(self, entry: Entry, planned: Planned) -> PlanResult:
         plan, cursor = planned.plan, planned.plan.base
         settled: dict[int, tuple[str, str]] = {}
-        self._release(entry)
+        self.firing.release(entry)
         for index, decision in enumerate(plan.decisions):
             if _is_spent(entry):
                 break
-            outcome = self._settle(entry, decision)
+            outcome = self.firing.settle(entry, decision)
             if outcome[0] == "held":
                 return self._hold(entry, cursor, settled)
             cursor = decision.until if isinstance(decision, Against) else decision.nominal
@@ -226,106 +204,6 @@ class MemoryStore:
         entry.due = self._clock.now_ms() + HOLD_MS
         heapq.heappush(self._heap, (entry.due, entry.schedule.id))
         return PlanResult(code="held", settled=settled)
-
-    def _settle(self, entry: Entry, decision: Fire | Against) -> tuple[str, str]:
-        if isinstance(decision, Against):
-            self.record(entry, decision)
-            return decision.outcome, decision.reason
-        outcome, reason = self._when_full(entry, self._enqueue(entry, decision))
-        if outcome == "waiting":
-            self._supersede(entry, decision)
-        elif outcome != "held":
-            self._record(entry, decision, decision.nominal, 1, outcome, reason)
-        return outcome, reason
-
-    def _when_full(self, entry: Entry, outcome: tuple[str, str]) -> tuple[str, str]:
-        if outcome[0] != "full":
-            return outcome
-        return ("held", "") if entry.schedule.policy.on_full == "hold" else ("skipped", "queue_full")
-
-    def _enqueue(self, entry: Entry, fire: Fire) -> tuple[str, str]:
-        schedule, policy = entry.schedule, entry.schedule.policy
-        if (schedule.id, fire.nominal) in self._fired or fire.job_id in self.jobs:
-            return "deduplicated", ""
-        is_taken = bool(policy.instances) and len(self._live(entry)) >= policy.instances
-        if is_taken and policy.overlap == "buffer":
-            return "waiting", ""
-        if is_taken and policy.overlap != "replace":
-            return "skipped", "overlap"
-        if policy.queue_depth and len(self.queues.get(schedule.options.queue, ())) >= policy.queue_depth:
-            return "full", ""
-        if is_taken:
-            self._replace(entry)
-        self._push_fire(entry, fire)
-        return "enqueued", ""
-
-    def _push_fire(self, entry: Entry, fire: Fire) -> None:
-        self._fired.add((entry.schedule.id, fire.nominal))
-        self.jobs[fire.job_id] = "queued"
-        self._push(entry.schedule, fire.job_id)
-        if entry.schedule.policy.instances:
-            entry.outstanding[fire.job_id] = fire.nominal
-        entry.fired += 1
-        entry.last = fire.nominal
-
-    def _live(self, entry: Entry) -> dict[str, int]:
-        """The jobs of a schedule that RQ still has; the others are forgotten."""
-        entry.outstanding = {
-            job_id: nominal for job_id, nominal in entry.outstanding.items() if self.jobs.get(job_id) in LIVE
-        }
-        return entry.outstanding
-
-    def _replace(self, entry: Entry) -> None:
-        """What has not begun is canceled, what runs is to be stopped."""
-        for job_id in list(self._live(entry)):
-            if self.jobs[job_id] in {"started", "deferred"}:
-                self.stopping.add(job_id)
-            else:
-                self.jobs[job_id] = "canceled"
-                del entry.outstanding[job_id]
-
-    def _supersede(self, entry: Entry, fire: Fire) -> None:
-        """Let a fire wait; an older one that waited goes into it."""
-        if entry.waiting:
-            older = replace(entry.waiting, job_id=fire.job_id)
-            self._record(entry, older, older.nominal, 1, "coalesced", "buffer")
-        entry.waiting = fire
-
-    def _release(self, entry: Entry) -> Released | None:
-        """Send a waiting fire on its way when it may go: at once, or as missed once it is too old."""
-        fire = entry.waiting
-        if fire is None:
-            return None
-        outcome, reason = "missed", "window"
-        if self._clock.now_ms() - fire.due <= entry.schedule.policy.catchup_window:
-            outcome, reason = self._when_full(entry, self._enqueue(entry, fire))
-        if outcome in {"waiting", "held"}:
-            return None
-        self._record(entry, fire, fire.nominal, 1, outcome, reason)
-        entry.waiting = None
-        return Released(schedule=entry.schedule.id, nominal=fire.nominal, outcome=outcome, reason=reason)
-
-    def _push(self, schedule: Schedule, job_id: str) -> None:
-        queue = self.queues.setdefault(schedule.options.queue, [])
-        queue.insert(0 if schedule.options.at_front else len(queue), job_id)
-
-    def _record(
-        self, entry: Entry, decision: Fire | Against, until: int, count: int, outcome: str, reason: str
-    ) -> None:
-        self.ledger.append(
-            LedgerEntry(
-                schedule=entry.schedule.id,
-                nominal=decision.nominal,
-                until=until,
-                count=count,
-                decided=self._clock.now_ms(),
-                outcome=outcome,
-                reason=reason,
-                kind=decision.kind,
-                job_id=decision.job_id,
-                due=decision.due,
-            )
-        )
 
 
 def _is_spent(entry: Entry) -> bool:

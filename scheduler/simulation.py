@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Protocol, overload
 
-from scheduler.memory import Entry, MemoryStore
+from scheduler.memory import MemoryStore
+from scheduler.memoryfiring import Entry
 from scheduler.planner import due_time, missed_while_paused, plan
 from scheduler.ports import LedgerEntry, Planned
 from scheduler.schedule import Schedule
@@ -113,7 +114,7 @@ def simulate(
             break
         happen()
     run.until(last)
-    return Decisions(_merged(run.store.ledger) if as_ranges else run.store.ledger)
+    return Decisions(_merged(run.store.firing.ledger) if as_ranges else run.store.firing.ledger)
 
 
 class _Run:
@@ -128,7 +129,7 @@ class _Run:
         self._may_stretch = may_stretch
         self._is_down = False
         self._ends: list[tuple[int, str]] = []
-        lease = self.store.claim("simulated", self.store.read())
+        lease = self.store.lease.claim("simulated", self.store.lease.read())
         if lease is None:
             raise RuntimeError("a new store has a free lease")
         self._lease = lease
@@ -167,7 +168,7 @@ class _Run:
         moved, missed = missed_while_paused(entry.schedule, entry.cursor, self.clock.now_ms())
         entry.status, entry.cursor = "active", moved
         if missed:
-            self.store.record(entry, missed)
+            self.store.firing.record_range(entry, missed)
         self.store.index(entry, entry.schedule.trigger.next_ms(moved))
 
     def _entry(self, schedule_id: str) -> Entry:
@@ -185,7 +186,7 @@ class _Run:
 
     def _end_jobs(self) -> None:
         while self._ends and self._ends[0][0] <= self.clock.elapsed:
-            self.store.jobs.pop(heapq.heappop(self._ends)[1], None)
+            self.store.firing.jobs.pop(heapq.heappop(self._ends)[1], None)
 
     def _tick(self, horizon: int) -> None:
         """Decide what is due now, as the beat does; then what is decided alike up to the horizon."""
@@ -198,17 +199,17 @@ class _Run:
             Planned(schedule=entry.schedule, revision=entry.revision, plan=plan(entry.schedule, entry.cursor, now))
             for entry in entries
         ]
-        before = len(self.store.ledger)
+        before = len(self.store.firing.ledger)
         self.store.commit(self._lease, plans)
-        self._start_jobs(self.store.ledger[before:])
+        self._start_jobs(self.store.firing.ledger[before:])
         for entry in entries if self._may_stretch else ():
             self._stretch(entry, horizon + self.clock.offset)
 
     def _release(self) -> None:
         """Send on the fires that waited for a job to end."""
-        before = len(self.store.ledger)
+        before = len(self.store.firing.ledger)
         if self.store.release_waiting(self._lease):
-            self._start_jobs(self.store.ledger[before:])
+            self._start_jobs(self.store.firing.ledger[before:])
 
     def _start_jobs(self, entries: Sequence[LedgerEntry]) -> None:
         for entry in entries:
@@ -217,7 +218,7 @@ class _Run:
                 if length:
                     heapq.heappush(self._ends, (self.clock.elapsed + length, entry.job_id))
                 else:
-                    self.store.jobs.pop(entry.job_id, None)
+                    self.store.firing.jobs.pop(entry.job_id, None)
 
     def _stretch(self, entry: Entry, horizon: int) -> None:
         """The fires due before `horizon` (wall clock) as one range of fires that were each enqueued when due."""
@@ -228,7 +229,7 @@ class _Run:
         if last is None or last <= entry.cursor or entry.next is None:
             return
         due = due_time(schedule, entry.next)
-        self.store.ledger.append(
+        self.store.firing.ledger.append(
             LedgerEntry(
                 schedule=schedule.id,
                 nominal=entry.next,

@@ -63,7 +63,7 @@ class InMemory:
     def __init__(self) -> None:
         self.clock = ManualClock(wall_ms=1_700_000_000_000)
         self.store = MemoryStore(self.clock)
-        self.lease = self.store.claim("me", self.store.read())
+        self.lease = self.store.lease.claim("me", self.store.lease.read())
 
     def now(self) -> int:
         return self.clock.now_ms()
@@ -76,7 +76,7 @@ class InMemory:
     def earlier_job(self, schedule: Schedule, job_id: str, nominal: int, status: str) -> None:
         self.store.entries[schedule.id].outstanding[job_id] = nominal
         if status != "vanished":
-            self.store.jobs[job_id] = status
+            self.store.firing.jobs[job_id] = status
 
     def commit(self, schedule: Schedule) -> PlanResult:
         entry = self.store.entries[schedule.id]
@@ -91,22 +91,22 @@ class InMemory:
         return len(self.store.release_waiting(self.lease))
 
     def end(self, job_id: str, status: str = "finished") -> None:
-        self.store.jobs[job_id] = status
+        self.store.firing.jobs[job_id] = status
 
     def fail(self, schedule: Schedule, times: int) -> None:
         self.store.entries[schedule.id].failures = times
 
     def ledger(self) -> list[LedgerEntry]:
-        return self.store.ledger
+        return self.store.firing.ledger
 
     def queued(self) -> list[str]:
-        return self.store.queues.get("policed", [])
+        return self.store.firing.queues.get("policed", [])
 
     def status(self, job_id: str) -> str | None:
-        return self.store.jobs.get(job_id)
+        return self.store.firing.jobs.get(job_id)
 
     def stopping(self) -> set[str]:
-        return self.store.stopping
+        return self.store.firing.stopping
 
     def held(self, schedule: Schedule) -> tuple[str, int]:
         entry = self.store.entries[schedule.id]
