@@ -10,7 +10,11 @@ local r = cmsgpack.unpack(ARGV[1])
 local over = r.outcome ~= 'retrying'
 local failed = r.outcome == 'failed' or r.outcome == 'retrying'
 
-if r.error ~= '' and redis.call('EXISTS', KEYS[1]) == 1 then redis.call('HSET', KEYS[1], 'last_error', r.error) end
+if r.outcome == 'finished' then
+  redis.pcall('HDEL', KEYS[1], 'last_error')
+elseif redis.call('EXISTS', KEYS[1]) == 1 then
+  redis.call('HSET', KEYS[1], 'last_error', r.error)
+end
 
 local forgotten_at = redis.call('ZSCORE', KEYS[2], r.id)
 if r.outcome == 'expired' and forgotten_at then
