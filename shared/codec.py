@@ -142,6 +142,17 @@ def _check_items(value: Any, path: str, room: int) -> None:
 def _check_datetime(value: datetime, path: str, _room: int) -> None:
     if value.tzinfo is None:
         raise PayloadError("a naive datetime names no instant. Add tzinfo, such as datetime.UTC", path=path)
+    if not _exists(value):
+        raise PayloadError(f"{value.isoformat()} is skipped by the clocks there. Pass a time that exists", path=path)
+
+
+def _exists(value: datetime) -> bool:
+    """Whether a local time is shown by the clocks of its zone: one in a gap would come back as another."""
+    try:
+        back = value.astimezone(UTC).astimezone(value.tzinfo)
+    except OverflowError:  # at either end of the years, where not every zone can show every instant
+        return False
+    return back.replace(tzinfo=None) == value.replace(tzinfo=None)
 
 
 def _check_time(value: time, path: str, _room: int) -> None:

@@ -3,6 +3,11 @@
 An id that was popped lies on RQ's list of taken ids until its run begins (`claim`), so that a kill at any point leaves
 it either there, to be put back, or started under a lease, to be recovered. Only `claim` moves a job from queued to
 started, and only from queued: an id that is on lists twice, or is held by two workers, runs once.
+
+Fields of ours in RQ's job hash, which RQ neither reads nor clears:
+
+    attempt      how many runs have begun        claim       the token of the run that began last
+    put_backs    how often it was put back       last_error  the last line of what ended the run before
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ SCALARS = (
     .filter(lambda number: not number.is_snan())
     .map(lambda number: Decimal(0) if number.is_nan() else number)
     | st.uuids()
-    | st.datetimes(EARLIEST, LATEST, timezones=st.sampled_from([UTC, PARIS]))
+    | st.datetimes(EARLIEST, LATEST, timezones=st.sampled_from([UTC, PARIS]), allow_imaginary=False)
 )
 VALUES = st.recursive(
     SCALARS,
@@ -101,6 +101,12 @@ def test_what_goes_in_comes_out_equal_and_of_the_same_types(value: Any) -> None:
 def test_pay_datetime_keeps_instant_zone_and_fold(value: datetime) -> None:
     back = decode(encode({"in": [value]}))["in"][0]
     assert (back, back.tzinfo, back.utcoffset(), back.fold) == (value, value.tzinfo, value.utcoffset(), value.fold)
+
+
+@pytest.mark.parametrize("value", [datetime(2026, 3, 29, 2, 30, tzinfo=PARIS), datetime.min.replace(tzinfo=PARIS)])
+def test_pay_datetime_that_the_clocks_skip_is_refused(value: datetime) -> None:
+    with pytest.raises(PayloadError, match=r"^args\[0\]: .* is skipped by the clocks there"):
+        encode([value], "args")
 
 
 @pytest.mark.parametrize("value", [datetime(2026, 1, 1), time(1, tzinfo=UTC)])  # noqa: DTZ001 - the fault under test
