@@ -6,6 +6,7 @@ import click
 
 from scheduler import catalog
 from scheduler.cli.common import as_json, print_json, settings
+from shared.clock import SystemClock
 
 
 @click.command()
@@ -14,7 +15,7 @@ from scheduler.cli.common import as_json, print_json, settings
 @click.pass_context
 def check(ctx: click.Context, app: str | None, *, as_json: bool) -> None:
     """Load APP and validate every schedule and job. Exit 1 if anything is wrong. Needs no Redis."""
-    found = catalog.check(settings(app=app).app)
+    found = catalog.check(settings(app=app).app, SystemClock().now_ms() / 1000)
     if as_json:
         print_json(_document(found))
     else:
@@ -23,12 +24,18 @@ def check(ctx: click.Context, app: str | None, *, as_json: bool) -> None:
 
 
 def _document(found: catalog.Checked) -> dict[str, object]:
-    errors = [{"where": problem.where, "message": problem.message} for problem in found.problems]
-    return {"ok": not errors, "schedules": found.schedules, "jobs": found.jobs, "errors": errors}
+    errors, warnings = (
+        [{"where": problem.where, "message": problem.message} for problem in problems]
+        for problems in (found.problems, found.warnings)
+    )
+    counts = {"schedules": found.schedules, "jobs": found.jobs}
+    return {"ok": not errors, **counts, "errors": errors, "warnings": warnings}
 
 
 def _print(found: catalog.Checked) -> None:
     for problem in found.problems:
         click.echo(f"{problem.where}: {problem.message}", err=True)
+    for problem in found.warnings:
+        click.echo(f"warning: {problem.where}: {problem.message}", err=True)
     verdict = f"{len(found.problems)} errors" if found.problems else "ok"
     click.echo(f"{verdict}: {found.schedules} schedules, {found.jobs} jobs")

@@ -178,6 +178,21 @@ def test_check_reports_every_error_at_once(spawn: Spawn, app: Callable[[str], st
     assert all("app.py:" in error["where"] for error in found["errors"])
 
 
+def test_check_warns_of_what_may_surprise(spawn: Spawn, app: Callable[[str], str]) -> None:
+    spec = app(
+        "import time\n"
+        "@scheduler.cron('*/90 * * * *', id='wide')\ndef wide(): ...\n"
+        "@scheduler.every(60, id='many', misfire='all')\ndef many(): ...\n"
+        "def soon(): ...\n"
+        "scheduler.schedule(soon, DateTrigger(time.time() + 300), id='soon')\n"
+    )
+    found = spawn("check", spec, "--json").json()
+    told = {warning["where"]: warning["message"] for warning in found["warnings"]}
+    assert (found["ok"], found["errors"], set(told)) == (True, [], {"schedule wide", "schedule many", "schedule soon"})
+    assert "wider" in told["schedule wide"]
+    assert "differs from one import" in told["schedule soon"]
+
+
 def test_health_is_exit_5_where_nobody_is(spawn: Spawn, redis_url: str) -> None:
     for role in ("beat", "worker"):
         assert spawn("health", "--role", role, "--url", redis_url).ends() == 5
