@@ -151,7 +151,7 @@ class BeatService:
             self._leave()
 
     def _prepare_once(self) -> None:
-        for warning in check_server(self._client):
+        for warning in check_server(self._client, self._settings.keys):
             log.warning("%s", warning)
         self._store_declarations()
 

@@ -36,6 +36,12 @@ class Keys:
             )
         return cls(ours=f"{namespace}:rqbeat", rq=f"{namespace}:rq")
 
+    @property
+    def share_a_slot(self) -> bool:
+        """Whether one hash tag puts every key, ours and RQ's, into one slot of a Redis Cluster."""
+        tags = {_hash_tag(self.ours), _hash_tag(self.rq)}
+        return len(tags) == 1 and None not in tags
+
     # The timetable and the schedules.
 
     @property
@@ -235,3 +241,9 @@ class Keys:
     def rq_queue_workers(self, queue: str) -> str:
         """set: the keys of the workers of a queue."""
         return f"{self.rq}:workers:{queue}"
+
+
+def _hash_tag(key: str) -> str | None:
+    """What Redis Cluster hashes of a key: what stands between its first braces, if anything does."""
+    found = re.search(r"\{([^}]+)\}", key)
+    return found[1] if found else None

@@ -191,7 +191,7 @@ class _Process:
     def _problem(self) -> StoreError | None:
         try:
             with connect(self._order.settings.url, name="rqbeat-worker") as client:
-                warnings = check_server(client)
+                warnings = check_server(client, self._order.settings.keys)
                 if not self._was_up:
                     self._tell(warnings)
                 return self._clock_problem(client)

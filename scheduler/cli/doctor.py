@@ -53,7 +53,7 @@ def doctor(ctx: click.Context, url: str | None, namespace: str | None, *, fix: b
 
 
 def _examine(found: Settings, client: Client) -> Iterator[Complaint]:
-    for warning in check_server(client):
+    for warning in check_server(client, found.keys):
         yield Complaint("redis", warning)
     skew = SystemClock().now_ms() - server_now(client)
     if abs(skew) > SKEW_MS:

@@ -39,7 +39,7 @@ def health(ctx: click.Context, role: str, url: str | None, namespace: str | None
 def judge(found: Settings, client: Client, role: str) -> tuple[bool, Checks]:
     """Whether a role is well on this host, and why."""
     try:
-        warnings = check_server(client)
+        warnings = check_server(client, found.keys)
         return (
             (True, {"redis": "answers", "warnings": warnings}) if role == "redis" else _judge_own(found, client, role)
         )

@@ -16,6 +16,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry as ClientRetry
 
 from shared.errors import ConfigurationError, StoreError, StoreRefusedError, StoreUnavailableError
+from shared.keys import Keys
 from shared.settings import redact
 
 Client = redis.Redis
@@ -76,11 +77,11 @@ def server_now(client: redis.Redis) -> int:
     return int(seconds) * 1000 + int(micros) // 1000
 
 
-def check_server(client: redis.Redis) -> list[str]:
-    """Whether this server can keep promises; returns warnings. Blocks for two round trips.
+def check_server(client: redis.Redis, keys: Keys) -> list[str]:
+    """Whether this server can keep promises; returns warnings. Blocks for one round trip.
 
-    Raises StoreRefusedError for a server that is too old, a replica, in cluster mode without hash tags in use, or one
-    that evicts keys; StoreUnavailableError while it is loading or gone.
+    Raises StoreRefusedError for a server that is too old, that evicts keys, or that is a cluster while our keys and
+    RQ's do not share one hash tag; StoreUnavailableError while it is loading, a replica, or gone.
     """
     with store_errors():
         info = client.info()
@@ -89,13 +90,26 @@ def check_server(client: redis.Redis) -> list[str]:
         raise StoreUnavailableError("Redis is loading its data set")
     if info.get("role", "master") != "master":
         raise StoreUnavailableError("this Redis is a replica and takes no writes: connect to the primary")
+    _check_eviction(info)
+    _check_cluster(info, keys)
+    return _warnings(info)
+
+
+def _check_eviction(info: dict[str, object]) -> None:
     policy = str(info.get("maxmemory_policy", "noeviction"))
     if policy != "noeviction":
         raise StoreRefusedError(
             f"Redis evicts keys (maxmemory-policy {policy}), so queued jobs could vanish: "
             "run `CONFIG SET maxmemory-policy noeviction` and set it in redis.conf"
         )
-    return _warnings(info)
+
+
+def _check_cluster(info: dict[str, object], keys: Keys) -> None:
+    if info.get("cluster_enabled") and not keys.share_a_slot:
+        raise StoreRefusedError(
+            "this is a Redis Cluster, and a commit needs all its keys in one slot: "
+            "set a namespace that is a hash tag, such as RQBEAT_NAMESPACE={shop}"
+        )
 
 
 def _check_version(info: dict[str, object]) -> None:

@@ -91,4 +91,4 @@ def test_presence_is_seen_until_it_is_taken_back(any_client: Any, keys: Keys) ->
 def test_the_fake_can_not_pass_for_a_server() -> None:
     """What a beat checks at its start, the fake has not: it is refused, not trusted."""
     with pytest.raises(StoreError):
-        check_server(fakeredis.FakeRedis())
+        check_server(fakeredis.FakeRedis(), Keys())

@@ -8,6 +8,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,11 @@ from typing import Any
 import pytest
 import redis
 
-from scheduler.readers import LedgerEntry, Reader
+from scheduler.admin import Admin
+from scheduler.ports import LedgerEntry
+from scheduler.readers import Reader
+from scheduler.triggers import IntervalTrigger
+from shared.clock import SystemClock
 from shared.keys import Keys
 from shared.redisio.connection import connect
 from shared.redisio.scripts import source
@@ -318,3 +323,52 @@ def test_what_is_idle_asks_little(spawn: Spawn, app: Callable[[str], str], redis
     before = client.info("stats")["total_commands_processed"]
     time.sleep(3)
     assert client.info("stats")["total_commands_processed"] - before < 60
+
+
+def test_chg_no_effect_until_restart(
+    spawn: Spawn, app: Callable[[str], str], redis_url: str, client: redis.Redis, keys: Keys, reader: Reader
+) -> None:
+    """A change from later to sooner wakes a waiting beat at once, and a change from sooner to later holds it back."""
+    beat = spawn("run", app("@scheduler.cron('0 0 1 1 *', id='s')\ndef job(): ...\n"), "--url", redis_url)
+    beat.says("now leader")
+    admin = Admin(client, keys, SystemClock(), "tester")
+    stored = reader.definition("s")
+    admin.upsert([replace(stored, trigger=IntervalTrigger(0.2), policy=replace(stored.policy, instances=0))])
+    wait_for(lambda: len(enqueued(reader, "s")) >= 3, 1.5, "fires by the new rule")
+    admin.upsert([replace(stored, trigger=IntervalTrigger(86_400))])
+    count = len(enqueued(reader, "s"))
+    time.sleep(1)
+    assert len(enqueued(reader, "s")) == count
+
+
+def test_miss_slow_neighbour(spawn: Spawn, app: Callable[[str], str], redis_url: str, reader: Reader) -> None:
+    """Beside a rare rule, a large payload and a schedule that can't be read, an every-second one keeps its times."""
+    body = EVERY_SECOND + (
+        "class Large(Job):\n    def handle(self, text): ...\n"
+        "scheduler.schedule(Large, IntervalTrigger(0.5), id='large', args=['x' * 200_000], overlap='allow')\n"
+        "scheduler.schedule(Tick, CronTrigger('0 0 29 2 *') & CronTrigger('* * * * 1'), id='rare')\n"
+    )
+    spawn("run", app(body), "--url", redis_url)
+    wait_for(lambda: len(enqueued(reader, "tick")) >= 10, 20, "ten fires")
+    entries = enqueued(reader, "tick")
+    times = sorted(entry.nominal for entry in entries)
+    assert times == list(range(times[0], times[-1] + 1, 1000))
+    assert max(entry.decided - entry.due for entry in entries) < 500
+
+
+def test_miss_hung_job_blocks_schedule(spawn: Spawn, app: Callable[[str], str], redis_url: str, reader: Reader) -> None:
+    """A job that hangs makes its own schedule skip, visibly, until its time-out; the next fire after that runs."""
+    body = EVERY_SECOND + (
+        "import time\n"
+        "class Hang(Job):\n    timeout = 3\n    def handle(self): time.sleep(60)\n"
+        "scheduler.schedule(Hang, IntervalTrigger(1), id='hang', queue='slow')\n"
+    )
+    spec = app(body)
+    spawn("run", spec, "--url", redis_url)
+    spawn("worker", "slow", "--app", spec, "--url", redis_url)
+    wait_for(lambda: len(enqueued(reader, "hang")) >= 3, 25, "three runs of the hanging job")
+    runs = sorted(entry.nominal for entry in enqueued(reader, "hang"))
+    assert all(3000 <= later - earlier <= 7000 for earlier, later in pairwise(runs[1:]))
+    skipped = {entry.nominal for entry in reader.history("hang", "skipped", most=1000)}
+    assert {*skipped, *runs} >= set(range(runs[0], runs[-1] + 1, 1000))
+    assert len(enqueued(reader, "tick")) >= 6
