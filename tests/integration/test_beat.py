@@ -372,3 +372,50 @@ def test_miss_hung_job_blocks_schedule(spawn: Spawn, app: Callable[[str], str], 
     skipped = {entry.nominal for entry in reader.history("hang", "skipped", most=1000)}
     assert {*skipped, *runs} >= set(range(runs[0], runs[-1] + 1, 1000))
     assert len(enqueued(reader, "tick")) >= 6
+
+
+def resident_mb(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads /proc")
+def test_thirty_days_of_ten_milliseconds_are_decided_at_once(
+    spawn: Spawn, app: Callable[[str], str], redis_url: str, client: redis.Redis, keys: Keys, reader: Reader
+) -> None:
+    """259 million nominal times missed: the beat starts in under two seconds, and the whole range is in the ledger."""
+    body = EVERY_SECOND + "scheduler.schedule(Tick, IntervalTrigger(0.01), id='fast')\n"
+    spec = app(body)
+    first = spawn("run", spec, "--url", redis_url)
+    wait_for(lambda: enqueued(reader, "fast"), 10, "a fire")
+    before = resident_mb(first.process.pid)
+    first.terminate()
+    cursor = int(time.time() * 1000) - 30 * 86_400_000
+    client.delete(keys.ledger_prefix + "fast")
+    client.hset(keys.schedule_prefix + "fast", "cursor", cursor)
+    client.zadd(keys.timetable, {"fast": cursor + 10})
+    second = spawn("run", spec, "--url", redis_url)
+    second.says("now leader")
+    wait_for(lambda: reader.history("fast", "missed"), 2, "the decision about thirty days")
+    assert resident_mb(second.process.pid) - before < 20
+    second.terminate()
+    entries = sorted(reader.history("fast", most=1000), key=lambda entry: entry.nominal)
+    assert entries[0].nominal == cursor // 10 * 10 + 10
+    assert all(later.nominal == earlier.until + 10 for earlier, later in pairwise(entries))
+    assert sum(entry.count for entry in entries) > 259_000_000
+
+
+def test_backlog_date_in_past(
+    spawn: Spawn, app: Callable[[str], str], redis_url: str, reader: Reader, client: redis.Redis, keys: Keys
+) -> None:
+    """A declared one-shot that fired stays fired over three restarts."""
+    spec = app(
+        EVERY_SECOND + f"scheduler.schedule(Tick, DateTrigger({int(time.time()) - 5}), id='once', queue='once')\n"
+    )
+    for _ in range(4):
+        beat = spawn("run", spec, "--url", redis_url)
+        beat.says("now leader")
+        wait_for(lambda: enqueued(reader, "once"), 5, "the fire")
+        beat.terminate()
+    assert len(enqueued(reader, "once")) == len(queued(client, keys, "once")) == 1
+    assert reader.schedule("once").status == "completed"
