@@ -81,6 +81,15 @@ class Beat:
                 self._head = LOOK
         self._resign()
 
+    def once(self) -> bool:
+        """Decide what is due now, and give the lease back. False when another beat leads. Raises StoreError."""
+        self.turn()
+        is_leader = self._leader.lease is not None
+        while self._leader.lease and self._is_due() and not self._is_stopping:
+            self.turn()
+        self._resign()
+        return is_leader
+
     def turn(self) -> float:
         """One turn: lease, chores, what is due. Returns the seconds to wait. Raises StoreError."""
         if self._leader.seconds_left() <= 0:

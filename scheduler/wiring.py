@@ -21,12 +21,13 @@ from scheduler.bell import Bell
 from scheduler.handfire import HandFire
 from scheduler.leader import Leader
 from scheduler.pacing import BackOff, Seldom
+from scheduler.planner import Plan, plan
 from scheduler.readers import Reader
 from scheduler.report import BeatReport, State
 from scheduler.schedule import Schedule, pack_definition
 from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
-from shared.errors import RefusedChangeError, StoreError, StoreUnavailableError
+from shared.errors import RefusedChangeError, RqbeatError, StoreError, StoreUnavailableError
 from shared.redisio.connection import Client, check_server, connect
 from shared.redisio.dispatch import Promoter
 from shared.redisio.presence import Presence
@@ -35,6 +36,7 @@ from shared.settings import Settings
 
 log = logging.getLogger("rqbeat.beat")
 
+DRY_RUN_MOST = 10_000
 SAY_SECONDS = 5.0
 RECONCILE_SECONDS = 10.0
 PRUNE_SECONDS = 30.0
@@ -62,6 +64,16 @@ def open_admin(settings: Settings, clock: Clock | None = None) -> Admin:
 def open_handfire(settings: Settings, clock: Clock | None = None) -> HandFire:
     """Firing by hand on the Redis in the settings."""
     return HandFire(open_client(settings), settings.keys, clock or SystemClock(), actor())
+
+
+def plan_due(settings: Settings, clock: Clock | None = None) -> list[Plan]:
+    """The plans for what is due now, made and not committed. Raises StoreError."""
+    clock = clock or SystemClock()
+    timetable = RedisTimetable(open_client(settings), settings.keys, clock)
+    batch = timetable.due(clock.now_ms(), DRY_RUN_MOST, DRY_RUN_MOST)
+    loaded = timetable.load([row.id for row in batch.rows])
+    found = ((row, loaded.get(row.id)) for row in batch.rows if row.status == "active")
+    return [plan(entry[1], row.cursor, batch.now) for row, entry in found if isinstance(entry, tuple)]
 
 
 def open_reader(settings: Settings) -> Reader:
@@ -148,6 +160,14 @@ class BeatService:
                 self._beat.run()
         finally:
             listener.stop()
+            self._leave()
+
+    def run_once(self) -> None:
+        """Decide what is due now; `prepare` comes first. Raises RqbeatError when another beat leads."""
+        try:
+            if not self._beat.once():
+                raise RqbeatError("another beat leads: it decides what is due")
+        finally:
             self._leave()
 
     def _prepare_once(self) -> None:

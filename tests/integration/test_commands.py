@@ -178,6 +178,25 @@ def test_check_reports_every_error_at_once(spawn: Spawn, app: Callable[[str], st
     assert all("app.py:" in error["where"] for error in found["errors"])
 
 
+def test_run_once_decides_what_is_due_and_ends(
+    spawn: Spawn, app: Callable[[str], str], redis_url: str, client: redis.Redis, keys: Keys
+) -> None:
+    spec = app("@scheduler.every(1, id='s', misfire='all', overlap='allow')\ndef s(): ...\n")
+    assert spawn("run", spec, "--once", "--url", redis_url).ends() == 0
+    client.hset(keys.schedule_prefix + "s", "cursor", int(time.time() - 3) * 1000)
+    client.zadd(keys.timetable, {"s": int(time.time() - 2) * 1000})
+    dry = spawn("run", spec, "--dry-run", "--url", redis_url)
+    assert dry.ends() == 0
+    assert dry.text.count("enqueue") >= 3
+    assert client.llen(keys.rq_queue("default")) == 0
+    assert spawn("run", spec, "--once", "--url", redis_url).ends() == 0
+    assert client.llen(keys.rq_queue("default")) >= 3
+    spawn("run", spec, "--url", redis_url).says("now leader")
+    second = spawn("run", spec, "--once", "--url", redis_url)
+    assert second.ends() == 1
+    assert "another beat leads" in second.text
+
+
 def test_check_warns_of_what_may_surprise(spawn: Spawn, app: Callable[[str], str]) -> None:
     spec = app(
         "import time\n"
