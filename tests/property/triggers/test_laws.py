@@ -1,6 +1,6 @@
 """The laws that hold for every trigger, whatever it is made of.
 
-`RQBEAT_EXAMPLES=200000` runs that many examples in all, shared among the kinds of trigger, and prints how many were
+`RQTEST_EXAMPLES=200000` runs that many examples in all, shared among the kinds of trigger, and prints how many were
 tried.
 """
 
@@ -18,7 +18,7 @@ from strategies import KINDS, ZONES, near_changes
 from scheduler.triggers import from_data, to_data
 from shared.errors import TriggerTooSparseError
 
-LONG = int(os.environ.get("RQBEAT_EXAMPLES", "0"))
+LONG = int(os.environ.get("RQTEST_EXAMPLES", "0"))
 # Cron is what most schedules use and where most can go wrong; combinations take long to draw, since many never meet.
 SHARES = dict.fromkeys(KINDS, 3) | {"cron": 8, "compound": 1, "business days": 1}
 EXAMPLES = {kind: max(LONG * share // sum(SHARES.values()) + 1, 60) for kind, share in SHARES.items()}
