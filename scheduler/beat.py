@@ -19,7 +19,7 @@ from scheduler.definitions import Definitions
 from scheduler.leader import RENEW_SECONDS, Leader
 from scheduler.pacing import Allowance, BackOff, Troubles
 from scheduler.planner import Fire, plan
-from scheduler.ports import DueBatch, DueRow, Lease, Planned, PlanResult, Released, Renewal, Timetable
+from scheduler.ports import DueBatch, DueRow, Lease, Planned, PlanResult, Released, Timetable
 from scheduler.schedule import Schedule
 from shared.clock import Clock
 from shared.errors import StoreError
@@ -27,7 +27,6 @@ from shared.errors import StoreError
 log = logging.getLogger("rqbeat.beat")
 
 BATCH = 500
-SKEW_MS = 5000
 LOOK = 0
 """A head in the past: what is due is not known, so look."""
 
@@ -120,17 +119,10 @@ class Beat:
         if renewal:
             self._head = LOOK if self._head == LOOK else renewal.head
             self._has_waiting = renewal.waiting > 0
-            self._check_clock(renewal)
         self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
         if self._leader.lease:
             for chore in self._chores:
                 chore()
-
-    def _check_clock(self, renewal: Renewal) -> None:
-        skew = self._clock.now_ms() - renewal.now
-        if abs(skew) > SKEW_MS:
-            log.error("stepping down: this host's clock is %+.1f s off Redis' clock", skew / 1000)
-            self._leader.resign()
 
     def _is_due(self) -> bool:
         return self._head is not None and self._head <= self._clock.now_ms()

@@ -50,17 +50,17 @@ class Leader:
         owner: str,
         clock: Clock,
         *,
-        may_stand: Callable[[int], bool] = lambda _now: True,
+        may_lead: Callable[[int], bool] = lambda _now: True,
         on_state_lost: Callable[[], None] = lambda: None,
     ) -> None:
-        """`may_stand` is asked, with the store's clock in ms, before this process claims a lease.
+        """`may_lead` is asked, with the store's clock in ms, whenever this process would claim or renew the lease.
 
         `on_state_lost` is called when the store turns out to have lost its state, before the lease is claimed anew.
         """
         self._store = store
         self._owner = owner
         self._clock = clock
-        self._may_stand = may_stand
+        self._may_lead = may_lead
         self._on_state_lost = on_state_lost
         self._highest_term = 0
         self._lease: Lease | None = None
@@ -84,9 +84,12 @@ class Leader:
         started = self._looked = self._clock.monotonic()
         if self._lease:
             renewal = self._store.renew(self._lease)
-            if renewal:
+            if renewal and self._may_lead(renewal.now):
                 self._renewed = started
                 return renewal
+            if renewal:
+                self.resign()
+                return None
             self.lost()
         if self._is_vacant(started):
             self._stand(started)
@@ -109,7 +112,7 @@ class Leader:
         if self._watch is None or self._watch.state != state:
             self._watch = _Watch(state, now)
         has_stood_still = now - self._watch.since >= LEASE_SECONDS
-        return (not state.owner or has_stood_still) and self._may_stand(state.now)
+        return self._may_lead(state.now) and (not state.owner or has_stood_still)
 
     def _notice_term(self, state: LeaseState) -> None:
         term = int(state.term or 0)

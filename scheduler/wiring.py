@@ -16,8 +16,9 @@ from collections.abc import Callable, Sequence
 
 from scheduler import reconcile
 from scheduler.admin import Admin
-from scheduler.beat import SKEW_MS, Beat
+from scheduler.beat import Beat
 from scheduler.bell import Bell
+from scheduler.clockcheck import ClockCheck
 from scheduler.handfire import HandFire
 from scheduler.leader import Leader
 from scheduler.pacing import BackOff, Seldom
@@ -87,6 +88,7 @@ def build_beat(
     bell: Bell,
     clock: Clock,
     publish: Callable[[State], None],
+    check: ClockCheck | None = None,
     on_state_lost: Callable[[], None] = lambda: None,
 ) -> Beat:
     """A beat on a client. The wake channel is not listened to yet."""
@@ -100,7 +102,7 @@ def build_beat(
             RedisLease(client, keys),
             owner,
             clock,
-            may_stand=lambda redis_now: _clocks_agree(clock, redis_now),
+            may_lead=(check or ClockCheck(clock)).agrees,
             on_state_lost=on_state_lost,
         ),
         clock=clock,
@@ -126,7 +128,10 @@ class BeatService:
         self._bell = Bell()
         self._client = open_client(settings, "rqbeat-beat")
         self._presence = Presence(self._client, settings.keys, "beat", self._clock)
-        self._beat = build_beat(settings, self._client, self._bell, self._clock, self._publish, self._restore)
+        self._check = ClockCheck(self._clock)
+        self._beat = build_beat(
+            settings, self._client, self._bell, self._clock, self._publish, self._check, self._restore
+        )
         self._is_stopping = False
         self._refusal = ""
         self._said: State = {}
@@ -197,7 +202,8 @@ class BeatService:
 
     def _publish(self, facts: State) -> None:
         """Tell `rqbeat health`, at once when something changed, else every few seconds."""
-        said, now = {**facts, "refused": self._refusal}, self._clock.monotonic()
+        trouble = facts["error"] or self._check.problem
+        said, now = {**facts, "error": trouble, "refused": self._refusal}, self._clock.monotonic()
         if said == self._said and now - self._said_at < SAY_SECONDS:
             return
         self._said, self._said_at = said, now
@@ -277,10 +283,3 @@ def open_declared(settings: Settings, schedules: Sequence[Schedule], client: Cli
 def _summary(found: reconcile.Diff) -> str:
     counts = (("added", found.add), ("changed", found.change), ("removed", found.remove), ("unchanged", found.same))
     return ", ".join(f"{len(ids)} {name}" for name, ids in counts if ids) or "nothing"
-
-
-def _clocks_agree(clock: Clock, redis_now: int) -> bool:
-    skew = clock.now_ms() - redis_now
-    if abs(skew) > SKEW_MS:
-        log.error("not standing for leader: this host's clock is %+.1f s off Redis' clock", skew / 1000)
-    return abs(skew) <= SKEW_MS

@@ -10,6 +10,7 @@ import click
 from scheduler.admin import Admin
 from scheduler.audit import Finding, audit
 from scheduler.cli.common import as_json, print_json, redis_options, settings
+from scheduler.clockcheck import SKEW_MS
 from scheduler.readers import Reader, ScheduleView
 from scheduler.wiring import open_admin, open_client
 from shared.clock import SystemClock
@@ -18,8 +19,6 @@ from shared.redisio.connection import Client, check_server, server_now
 from shared.redisio.presence import present
 from shared.redisio.queues import queues
 from shared.settings import Settings
-
-SKEW_MS = 5000
 
 
 @dataclass(frozen=True, slots=True)

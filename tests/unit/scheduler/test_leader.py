@@ -158,7 +158,19 @@ def test_an_empty_store_at_the_start_has_lost_nothing() -> None:
 def test_a_beat_whose_clock_is_wrong_does_not_stand() -> None:
     clock = ManualClock()
     store = MemoryLease(clock)
-    a = Leader(store, "a", clock, may_stand=lambda _now: False)
+    a = Leader(store, "a", clock, may_lead=lambda _now: False)
     a.turn()
     assert a.lease is None
     assert store.claims == []
+
+
+def test_a_leader_whose_clock_goes_wrong_steps_down_at_once() -> None:
+    clock = ManualClock()
+    store = MemoryLease(clock)
+    trusted = [True]
+    a = Leader(store, "a", clock, may_lead=lambda _now: trusted[0])
+    a.turn()
+    trusted[0] = False
+    a.turn()
+    assert a.lease is None
+    assert store.owner == ""
