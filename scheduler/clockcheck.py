@@ -1,4 +1,4 @@
-"""Whether this host's clock can be trusted: beside Redis' clock, and beside its own elapsed time. Says what it sees once.
+"""Whether this host's clock can be trusted: beside Redis' clock, and beside elapsed time. Says what it sees once.
 
 A fire that was accepted under a wrong clock would silence its schedule until the clock has caught up. So a beat whose
 clock is more than `SKEW_MS` off Redis' does not lead. A clock that jumped against the time that really passed (a step,

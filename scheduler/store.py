@@ -27,12 +27,12 @@ from scheduler.ports import (
 )
 from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from shared.clock import Clock
-from shared.errors import RqbeatError
+from shared.errors import RqbeatError, StoreUnavailableError
 from shared.keys import Keys
 from shared.payload import DATA_TAIL, context_bin, data_head
 from shared.redisio.connection import Client, store_errors, text
 from shared.redisio.records import job_fields, stamp
-from shared.redisio.scripts import Script, pack
+from shared.redisio.scripts import Script, pack, unpack
 
 log = logging.getLogger("rqbeat.beat")
 
@@ -49,10 +49,10 @@ class RedisTimetable:
     """The store of one namespace."""
 
     def __init__(self, client: Client, keys: Keys, clock: Clock) -> None:
-        self._client = client
         self._keys = keys
         self._clock = clock
         self._due = Script(client, "due")
+        self._load = Script(client, "load")
         self._commit = Script(client, "commit")
         self._aside = Script(client, "aside")
         self._release = Script(client, "release")
@@ -61,15 +61,11 @@ class RedisTimetable:
         keys = self._keys
         arguments: list[str | int] = [now, most, keys.schedule_prefix, LATE_MS, most_late]
         redis_now, head, waiting, rows = self._due([keys.timetable, keys.waiters], arguments)
-        found = [_due_row(row) for row in rows]
+        found = [_due_row(row) for row in unpack(rows)]
         return DueBatch(now=min(now, redis_now), head=_ms(head), waiting=waiting, rows=found)
 
     def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
-        with store_errors():
-            pipe = self._client.pipeline(transaction=False)
-            for schedule_id in ids:
-                pipe.hmget(self._keys.schedule_prefix + schedule_id, "rev", "definition")
-            rows = pipe.execute(raise_on_error=False)
+        rows = unpack(self._load([], [self._keys.schedule_prefix, *ids]))
         loaded = {schedule_id: _loaded(row) for schedule_id, row in zip(ids, rows, strict=True)}
         return {schedule_id: found for schedule_id, found in loaded.items() if found is not None}
 
@@ -79,7 +75,7 @@ class RedisTimetable:
         if reply[0] == b"fenced":
             return None
         _, now, head, results = reply
-        return Committed(now=now, head=_ms(head), results=[_result(row) for row in results])
+        return Committed(now=now, head=_ms(head), results=[_result(row) for row in unpack(results)])
 
     def release_waiting(self, lease: Lease) -> Sequence[Released]:
         reply = self._release(self._firing_keys(), [self._header(lease), RELEASED_AT_ONCE])
@@ -228,15 +224,15 @@ def _due_row(row: Sequence[bytes]) -> DueRow:
     )
 
 
-def _loaded(row: Any) -> tuple[int, Schedule] | Exception | None:
+def _loaded(row: Sequence[Any]) -> tuple[int, Schedule] | Exception | None:
     """One row of `load`: what can't be read is an exception in its place, so that the others go on."""
-    if isinstance(row, Exception):
-        return row
-    revision, definition = row
-    if revision is None:
+    if not row:
         return None
+    revision, definition = row
+    if not revision:
+        return StoreUnavailableError(text(definition))
     try:
-        return int(revision), unpack_definition(definition or b"")
+        return int(revision), unpack_definition(definition)
     except (RqbeatError, ValueError, TypeError, KeyError) as error:
         return error
 

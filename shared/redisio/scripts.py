@@ -42,5 +42,10 @@ def pack(value: object) -> bytes:
     return cast("bytes", msgpack.packb(value, use_bin_type=False))
 
 
+def unpack(reply: bytes) -> Any:
+    """What a script packed with `cmsgpack.pack`; its texts come as bytes. Quicker to read than a nested reply."""
+    return msgpack.unpackb(reply, raw=True)
+
+
 def _read(name: str) -> str:
     return resources.files("shared.redisio").joinpath("lua", f"{name}.lua").read_text(encoding="utf-8")

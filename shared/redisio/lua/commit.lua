@@ -18,7 +18,7 @@
 --       2 plans: a list of {id, revision, base cursor, new cursor, next nominal or false, due or false, fires}
 --         fire: {'enqueue', nominal, due, kind, job id, context}
 --            or {'against', nominal, until, count, due, kind, outcome, reason, job id or false}
--- returns {'fenced'} or {'ok', Redis' clock, due time at the head of the timetable or '', results}
+-- returns {'fenced'} or {'ok', Redis' clock, due time at the head of the timetable or '', results as msgpack}
 --         result: {code, detail, settled}: one per plan
 --           ok       applied; settled lists {index, outcome, reason} of fires that were not enqueued as planned;
 --                    a fire that waits has the outcome `waiting` and no ledger entry yet
@@ -154,4 +154,4 @@ for i, p in ipairs(plans) do
   results[i] = blocked and {'error', blocked, {}} or {commit(p)}
 end
 local head = redis.pcall('ZRANGE', timetable, 0, 0, 'WITHSCORES')
-return {'ok', c.now, head[2] or '', results}
+return {'ok', c.now, head[2] or '', cmsgpack.pack(results)}

@@ -3,7 +3,7 @@
 --
 -- KEYS  1 timetable   2 schedules with a waiting fire
 -- ARGV  1 the caller's clock, ms   2 most entries   3 prefix of schedules   4 how late is late, ms   5 most late entries
--- returns {Redis' clock, due time at the head of the timetable or '', how many fires wait, rows}
+-- returns {Redis' clock, due time at the head of the timetable or '', how many fires wait, rows as msgpack}
 --         row: {id, due, revision, status, cursor, error}; error is not '' when the schedule's key can't be read
 
 local now, most = now_ms(), tonumber(ARGV[2])
@@ -24,4 +24,4 @@ take(edge, digits(ready), most)
 take('-inf', '(' .. edge, tonumber(ARGV[5]))
 local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')
 local _, waiting = try('ZCARD', KEYS[2])
-return {now, head[2] or '', waiting or 0, rows}
+return {now, head[2] or '', waiting or 0, cmsgpack.pack(rows)}
