@@ -52,14 +52,19 @@ class Beat:
         bell: Bell,
         observer: Observer,
         chores: Sequence[Callable[[], object]] = (),
+        on_trouble: Callable[[], object] = lambda: None,
     ) -> None:
-        """`chores` are run once a second by the beat that leads."""
+        """`chores` are run once a second by the beat that leads, `on_trouble` before Redis is asked again.
+
+        After a failover, a connection that still works may lead to a server that takes no writes any more.
+        """
         self._timetable = timetable
         self._leader = leader
         self._clock = clock
         self._bell = bell
         self._observer = observer
         self._chores = chores
+        self._on_trouble = on_trouble
         self._definitions = Definitions(timetable)
         self._troubles = Troubles()
         self._back_off = BackOff()
@@ -109,6 +114,7 @@ class Beat:
             seconds = self.turn()
         except StoreError as error:
             self._head = LOOK
+            self._on_trouble()
             self._observer.state({"state": "waiting", "error": str(error)})
             return self._back_off.next()
         self._back_off.reset()

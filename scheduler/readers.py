@@ -73,10 +73,19 @@ class Reader:
         self._client = client
         self._keys = keys
 
+    def ids(self) -> list[str]:
+        """The ids of all schedules."""
+        with store_errors():
+            return sorted(text(member) for member in self._client.smembers(self._keys.schedules))
+
+    def exists(self, schedule_id: str) -> bool:
+        """Whether there is such a schedule."""
+        with store_errors():
+            return bool(self._client.sismember(self._keys.schedules, schedule_id))
+
     def schedules(self) -> list[ScheduleView]:
         """All schedules by next fire, those without one last."""
-        with store_errors():
-            ids = sorted(text(member) for member in self._client.smembers(self._keys.schedules))
+        ids = self.ids()
         views = [view for start in range(0, len(ids), 1000) for view in self._views(ids[start : start + 1000])]
         return sorted(views, key=lambda view: (view.next is None, view.next or 0, view.id))
 
@@ -97,8 +106,8 @@ class Reader:
 
     def definitions(self) -> dict[str, Stored]:
         """Owner and definition of every schedule, byte for byte."""
+        ids = self.ids()
         with store_errors():
-            ids = [text(member) for member in self._client.smembers(self._keys.schedules)]
             pipe = self._client.pipeline(transaction=False)
             for schedule_id in ids:
                 pipe.hmget(self._keys.schedule_prefix + schedule_id, "owner", "definition")

@@ -26,6 +26,7 @@ from scheduler.planner import Plan, plan
 from scheduler.readers import Reader
 from scheduler.report import BeatReport, State
 from scheduler.schedule import Schedule, pack_definition
+from scheduler.selfaudit import SelfAudit
 from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
 from shared.errors import RefusedChangeError, RqbeatError, StoreError, StoreUnavailableError
@@ -41,6 +42,7 @@ DRY_RUN_MOST = 10_000
 SAY_SECONDS = 5.0
 RECONCILE_SECONDS = 10.0
 PRUNE_SECONDS = 30.0
+AUDIT_SECONDS = 60.0
 
 
 def actor() -> str:
@@ -108,12 +110,14 @@ def build_beat(
         clock=clock,
         bell=bell,
         observer=BeatReport(publish),
+        on_trouble=client.connection_pool.disconnect,
         chores=[
             lambda: promote(polite=False),
             chores.stop_replaced,
             admin.resume_due,
             Seldom(chores.reconcile, RECONCILE_SECONDS, clock),
             Seldom(chores.prune, PRUNE_SECONDS, clock),
+            Seldom(SelfAudit(Reader(client, keys)), AUDIT_SECONDS, clock),
         ],
     )
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import click
 
 from scheduler.admin import Admin
-from scheduler.audit import Finding, audit
+from scheduler.audit import Finding
 from scheduler.cli.common import as_json, print_json, redis_options, settings
 from scheduler.clockcheck import SKEW_MS
 from scheduler.readers import Reader, ScheduleView
+from scheduler.selfaudit import findings
 from scheduler.wiring import open_admin, open_client
 from shared.clock import SystemClock
 from shared.instants import iso
@@ -74,9 +75,7 @@ def _processes(found: Settings, client: Client) -> Iterator[Complaint]:
 def _schedule(reader: Reader, view: ScheduleView) -> Iterator[Complaint]:
     if view.error:
         yield Complaint(f"schedule {view.id}", view.error)
-    if view.schedule is None or view.schedule.policy.overlap == "buffer":
-        return
-    for finding in audit(view.id, view.schedule.trigger, view.cursor, reader.history(view.id, most=1000), view.since):
+    for finding in findings(reader, view.id):
         span = iso(finding.nominal) + (f" to {iso(finding.until)}" if finding.count > 1 else "")
         yield Complaint(f"ledger of {view.id}", f"{finding.count} nominal times {finding.kind}: {span}", finding)
 

@@ -48,7 +48,8 @@ class Stage:
         """Store a schedule that fires every second and is decided up to a minute ago."""
         schedule = build(Work, trigger or IntervalTrigger(1), {"id": schedule_id, "misfire": "all", **options})
         self.admin.upsert([schedule])
-        self.client.hset(self.keys.schedule_prefix + schedule_id, "cursor", self.now - 60_000)
+        moved = {"cursor": self.now - 60_000, "since": self.now - 60_000}
+        self.client.hset(self.keys.schedule_prefix + schedule_id, mapping=moved)
         return schedule
 
     def plan(self, schedule: Schedule, until: int = 0) -> Planned:

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.handfire import HandFire, Range
 from scheduler.schedule import build
+from scheduler.selfaudit import SelfAudit, findings
 from scheduler.store import PATIENCE_MS, RedisChores
 from scheduler.triggers import DateTrigger, IntervalTrigger
 from shared import Job
@@ -322,3 +323,27 @@ def test_a_running_job_that_was_replaced_is_told_to_stop_until_it_has(stage: Sta
         )
     stage.client.hset(key, "status", "stopped")
     assert (chores.stop_replaced(), stage.client.zcard(stage.keys.stopping)) == (0, 0)
+
+
+def test_the_beat_audits_a_few_schedules_at_a_time(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    schedule = stage.add(catchup_limit=5, overlap="allow")
+    stage.add("other")
+    stage.commit(stage.plan(schedule, until=-10_000))
+    stage.commit(stage.plan(schedule))
+    look = SelfAudit(stage.reader)
+    assert [look() for _ in range(4)] == [0, 0, 0, 0]
+    own = stage.keys.ledger_prefix + "s"
+    stage.client.lrem(own, 1, stage.client.lindex(own, 3))
+    assert sum(look() for _ in range(2)) == 1
+    assert "1 nominal times" in caplog.text
+
+
+def test_a_mended_gap_is_no_finding_any_more(stage: Stage) -> None:
+    schedule = stage.add(catchup_limit=5, overlap="allow")
+    stage.commit(stage.plan(schedule))
+    own = stage.keys.ledger_prefix + "s"
+    stage.client.lrem(own, 1, stage.client.lindex(own, 3))
+    (finding,) = findings(stage.reader, "s")
+    stage.admin.mend(finding)
+    assert findings(stage.reader, "s") == []
+    assert stage.ledger("s")[-1].reason == "error"
