@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,32 +50,39 @@ def check(spec: str | None, now: float, folder: Path | None = None) -> Checked:
     schedules: Mapping[str, Schedule] = {}
     warnings: list[Problem] = []
     try:
-        schedules = _declared(spec, folder)
-        warnings = [*_warnings(schedules, now), *_unstable(schedules, _loaded_anew(spec, folder))]
+        with redirect_stdout(sys.stderr):  # what an app prints while it is imported is no part of a report
+            schedules = _declared(spec, folder)
     except RqbeatError as error:
         problems.append(Problem(spec or "app", str(error)))
     finally:
         collected_problems.reset(token)
-    found = tuple(dict.fromkeys(problems))
-    return Checked(schedules=len(schedules), jobs=len(registry.jobs.all()), problems=found, warnings=tuple(warnings))
+    if not problems:
+        warnings = [*_warnings(schedules, now), *_unstable(schedules, _loaded_anew(spec, folder))]
+    count = len(registry.jobs.all())
+    return Checked(schedules=len(schedules), jobs=count, problems=tuple(problems), warnings=tuple(warnings))
 
 
 def _declared(spec: str | None, folder: Path | None) -> Mapping[str, Schedule]:
     return {schedule.id: schedule for schedule in load_manager(spec, folder).schedules}
 
 
-def _loaded_anew(spec: str | None, folder: Path | None) -> Mapping[str, Schedule]:
-    """What the app declares when its module is imported a second time."""
+def _loaded_anew(spec: str | None, folder: Path | None) -> Mapping[str, Schedule] | None:
+    """What the app declares when its module is imported again; None when it can't be, which is no fault of its."""
     name = (spec or "").partition(":")[0]
     first = sys.modules.pop(name, None)
     try:
-        return _declared(spec, folder)
+        with redirect_stdout(sys.stderr):
+            return _declared(spec, folder)
+    except RqbeatError:
+        return None
     finally:
         if first:
             sys.modules[name] = first
 
 
-def _unstable(first: Mapping[str, Schedule], second: Mapping[str, Schedule]) -> Iterator[Problem]:
+def _unstable(first: Mapping[str, Schedule], second: Mapping[str, Schedule] | None) -> Iterator[Problem]:
+    if second is None:
+        return
     told = (
         "differs from one import to the next, so each restart replaces it; for 'in five minutes' dispatch with delay="
     )
@@ -93,5 +101,7 @@ def _warnings_of(schedule: Schedule, now: float) -> Iterator[str]:
     policy = schedule.policy
     if policy.misfire == "all" and policy.overlap == "skip":
         yield 'misfire="all" with overlap="skip": of several fires caught up at once all but the first are skipped'
+    if schedule.trigger.next_ms(round(now * 1000)) is None:
+        yield "its trigger has no fire left"
     if isinstance(schedule.trigger, CronTrigger):
         yield from (text for text in warnings_of(schedule.trigger, now) if "wider than the field" in text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from scheduler.planner import Fire, single_fire
@@ -16,8 +16,9 @@ from scheduler.readers import Reader, no_such
 from scheduler.schedule import Schedule
 from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH
 from shared.clock import Clock
-from shared.errors import StoreRefusedError
+from shared.errors import ConfigurationError, StoreRefusedError
 from shared.ids import fire_job_id
+from shared.instants import iso
 from shared.keys import Keys
 from shared.payload import DATA_TAIL, context_bin
 from shared.redisio.connection import Client, server_now, text
@@ -40,7 +41,8 @@ class Fired:
 class Range:
     """What to backfill: nominal times from `start` to before `end` (ms), at most `most`, the earliest first.
 
-    `again` takes also those that were enqueued already. `overlap="skip"` keeps to the schedule's number of instances.
+    Times that the schedule has not decided yet are never among them: it will decide them itself. `again` takes also
+    those that were enqueued already. `overlap="skip"` keeps to the schedule's number of instances.
     """
 
     start: int
@@ -79,9 +81,17 @@ class HandFire:
         return Fired(job_id=fire.job_id, nominal=fire.nominal)
 
     def plan(self, schedule_id: str, span: Range) -> list[int]:
-        """The nominal times that a backfill would enqueue."""
+        """The nominal times that a backfill would enqueue. Raises ConfigurationError for a range that holds none."""
+        if span.end <= span.start:
+            raise ConfigurationError("a backfill goes from an earlier to a later instant")
+        view = self._reader.schedule(schedule_id)
+        decided = replace(span, end=min(span.end, view.cursor + 1))
+        if span.start > view.cursor:
+            raise ConfigurationError(
+                f"{schedule_id!r} is decided up to {iso(view.cursor)}; later times are its own to fire"
+            )
         schedule = self._reader.definition(schedule_id)
-        return _nominal_times(schedule, span, () if span.again else self._enqueued_times(schedule_id))
+        return _nominal_times(schedule, decided, () if span.again else self._enqueued_times(schedule_id))
 
     def backfill(
         self,

@@ -226,7 +226,7 @@ class SchedulerManager:
         schedule = build(job, trigger, options)
         if schedule.id in self._declared:
             raise AlreadyExistsError(f"two schedules have the id {schedule.id!r}: give one of them its own, id=…")
-        declared = self._declared[schedule.id] = ScheduledJob(self, schedule, func)
+        declared = self._declared[schedule.id] = ScheduledJob(self, schedule, func, job)
         return declared
 
     def _change(self, schedule_id: str, status: JobStatus, change: Callable[[Admin], object]) -> None:

@@ -62,7 +62,7 @@ class ScheduleView:
             "tags": list(schedule.tags) if schedule else [],
             "owner": self.owner,
             "error": self.error or None,
-            "note": self.note or None,
+            "note": self.note or (schedule.note if schedule else "") or None,
         }
 
 

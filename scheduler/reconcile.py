@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-SHARP = 5
+SHARP = 3
+"""From so many removals on, more of them than schedules that stay are no wish but an accident."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from scheduler.schedule import Schedule
 from scheduler.triggers import DateTrigger, Trigger
 from shared import registry
-from shared.job import Job
+from shared.job import Job, JobHandle
 
 Handler = Callable[[], Awaitable[Any]]
 
@@ -52,9 +52,10 @@ class ScheduledJob:
     `last_run_time` are about runs in this process; `to_dict` tells of all, once the manager is connected.
     """
 
-    def __init__(self, manager: Steward, schedule: Schedule, func: Callable[..., Any]) -> None:
+    def __init__(self, manager: Steward, schedule: Schedule, func: Callable[..., Any], job: type[Job]) -> None:
         self.schedule = schedule
         self.func = func
+        self.job = job
         self.status = JobStatus.ACTIVE
         self.next_run_time: float | None = None
         self.last_run_time: float | None = None
@@ -74,6 +75,14 @@ class ScheduledJob:
     @property
     def trigger(self) -> Trigger:
         return self.schedule.trigger
+
+    def dispatch(self, *args: Any, **kwargs: Any) -> JobHandle:
+        """Send the job once, now, beside its schedule; see `Job.dispatch`."""
+        return self.job.dispatch(*args, **kwargs)
+
+    async def adispatch(self, *args: Any, **kwargs: Any) -> JobHandle:
+        """`dispatch` for coroutines."""
+        return await self.job.adispatch(*args, **kwargs)
 
     def pause(self) -> None:
         """Stop its fires until resumed."""

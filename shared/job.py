@@ -212,8 +212,10 @@ def job_of_function(function: Callable[..., Any], name: str | None = None) -> ty
     """A job class whose `handle` calls a function, registered as `module.qualname` unless named."""
     if isinstance(function, type) and issubclass(function, Job):
         return function
-    if not callable(function):
-        raise ConfigurationError(f"a job is a Job subclass or a function, got {function!r}")
+    if not callable(function) or isinstance(function, type):
+        raise ConfigurationError(f"a job is a Job subclass or a function, got {function!r:.80}")
+    if next(iter(inspect.signature(function).parameters), "") in {"self", "cls"}:
+        raise ConfigurationError(f"{function.__qualname__} is a method: schedule a function or a Job subclass")
 
     def handle(_self: Job, *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
@@ -226,7 +228,9 @@ def job_of_function(function: Callable[..., Any], name: str | None = None) -> ty
 
 
 def check_importable(job: type[Job]) -> None:
-    """Raises ConfigurationError for a job that no other process could find again, unless jobs run in this one."""
+    """Raises ConfigurationError for a job that does nothing, or that no other process could find (if one has to)."""
+    if job.handle is Job.handle:
+        raise ConfigurationError(f"{job.__module__}.{job.__qualname__} has no handle(): write def handle(self, …)")
     if ("<" in job.__qualname__ or job.__module__ == "__main__") and not is_eager():
         raise ConfigurationError(
             f"{job.__module__}.{job.__qualname__}: a worker can't import it. Define it at the top level of a module"

@@ -6,7 +6,9 @@
     app         APP          RQBEAT_APP                           app
     version                  RQBEAT_APP_VERSION                   version
 
-A name that is none of these, in a file or behind `RQBEAT_`, is an error: a typing error must not pass as a default.
+Without any of them, the server that an `rqbeat dev` in this folder has started (`.rqbeat/url`), else Redis on this
+host. A name that is none of these, in a file or behind `RQBEAT_`, is an error: a typing error must not pass as a
+default.
 The environment and the files are read when `load` is called, never at import.
 """
 
@@ -25,6 +27,7 @@ from shared.errors import ConfigurationError
 from shared.keys import Keys
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
+DEV_URL = Path(".rqbeat") / "url"
 _ENVIRONMENT = {
     "RQBEAT_REDIS_URL": "url",
     "RQBEAT_NAMESPACE": "namespace",
@@ -98,6 +101,16 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _from_file(folder: Path) -> dict[str, str]:
+    return {**_from_dev(folder), **_from_toml(folder)}
+
+
+def _from_dev(folder: Path) -> dict[str, str]:
+    """The server that an `rqbeat dev` in this folder has started, while it runs."""
+    note = folder / DEV_URL
+    return {"url": note.read_text(encoding="utf-8").strip()} if note.is_file() else {}
+
+
+def _from_toml(folder: Path) -> dict[str, str]:
     own = folder / "rqbeat.toml"
     if own.is_file():
         return _checked(_read_toml(own), own)

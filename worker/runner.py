@@ -78,7 +78,16 @@ def _serve(order: Order, clock: Clock) -> int:
     slots = [queue for queue in _queues(order, app) for _ in range(order.processes)]
     if len(slots) == 1:
         return _Process(order, slots[0], clock).run()
-    return Supervisor(slots, lambda queue: _as_child(order, queue, clock), clock).run()
+    code = Supervisor(slots, lambda queue: _as_child(order, queue, clock), clock).run()
+    while code == 0 and order.burst and _jobs_wait(order, slots):  # a job of one queue sent jobs to another
+        code = Supervisor(slots, lambda queue: _as_child(order, queue, clock), clock).run()
+    return code
+
+
+def _jobs_wait(order: Order, queues: Sequence[str]) -> bool:
+    keys = order.settings.keys
+    with store_errors(), connect(order.settings.url) as client:
+        return any(client.llen(keys.rq_queue(queue)) for queue in queues)
 
 
 def _as_child(order: Order, queue: str, clock: Clock) -> int:

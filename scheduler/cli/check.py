@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from scheduler import catalog
-from scheduler.cli.common import as_json, print_json, settings
+from scheduler.cli.common import as_json, counted, print_json, settings
 from shared.clock import SystemClock
 
 
@@ -37,5 +37,5 @@ def _print(found: catalog.Checked) -> None:
         click.echo(f"{problem.where}: {problem.message}", err=True)
     for problem in found.warnings:
         click.echo(f"warning: {problem.where}: {problem.message}", err=True)
-    verdict = f"{len(found.problems)} errors" if found.problems else "ok"
-    click.echo(f"{verdict}: {found.schedules} schedules, {found.jobs} jobs")
+    verdict = counted(len(found.problems), "error") if found.problems else "ok"
+    click.echo(f"{verdict}: {counted(found.schedules, 'schedule')}, {counted(found.jobs, 'job')}")

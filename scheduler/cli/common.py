@@ -54,6 +54,11 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str
     return [_line(cells, widths, numeric) for cells in (headings, *texts)]
 
 
+def counted(count: int, noun: str) -> str:
+    """`1 schedule`, `2 schedules`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def span(seconds: float) -> str:
     """A duration in its two largest units: `2h 5min`, `4s`."""
     left = int(abs(seconds))

@@ -12,7 +12,8 @@ from scheduler.admin import Admin
 from scheduler.cli.common import as_json, print_json, redis_options, settings
 from scheduler.handfire import HandFire, Range
 from scheduler.wiring import open_admin, open_handfire, open_reader
-from shared.errors import ConfigurationError
+from shared.clock import SystemClock
+from shared.errors import ConfigurationError, NotFoundError
 from shared.instants import iso, parse_instant
 from shared.settings import Settings
 
@@ -73,6 +74,8 @@ def backfill(  # noqa: PLR0913 - one for each option
     )
     hand = open_handfire(settings(url, namespace))
     planned = len(hand.plan(schedule_id, span))
+    if planned == most:
+        click.echo(f"at most {most} at once: there may be more, later in the range (--max)", err=True)
     if not dry_run and not yes and sys.stdin.isatty():
         click.confirm(f"Enqueue {planned} jobs of {schedule_id}?", abort=True, err=True)
     _print_backfill(_backfill(hand, schedule_id, span, note, planned, dry_run=dry_run), as_json=as_json)
@@ -81,7 +84,7 @@ def backfill(  # noqa: PLR0913 - one for each option
 def _backfill(
     hand: HandFire, schedule_id: str, span: Range, note: str, planned: int, *, dry_run: bool
 ) -> dict[str, object]:
-    if dry_run:
+    if dry_run or not planned:
         return {"planned": planned, "enqueued": 0, "skipped": 0, "jobs": []}
     with click.progressbar(length=planned, label=schedule_id, file=sys.stderr) as bar:
         done = hand.backfill(schedule_id, span, note, progress=lambda count, _of: bar.update(count - bar.pos))
@@ -116,6 +119,8 @@ def pause(
 ) -> None:
     """Stop the fires of schedules until they are resumed; a restart does not resume them."""
     ends, found = (parse_instant(until, "--until") if until else None), settings(url, namespace)
+    if ends is not None and ends <= SystemClock().now_ms():
+        raise ConfigurationError(f"--until {until} is over already")
     chosen = _choose(found, ids, tag, every=every)
     _change(found, chosen, "paused", lambda admin, name: admin.pause(name, note, ends), as_json=as_json)
 
@@ -174,10 +179,13 @@ def _choose(found: Settings, ids: Sequence[str], tag: str | None, *, every: bool
     """The schedules that were named: by id, by tag, or all of them."""
     if bool(ids) + bool(tag) + every != 1:
         raise ConfigurationError("name schedules by their IDs, or by --tag, or --all")
+    reader = open_reader(found)
     if ids:
-        return list(ids)
-    views = open_reader(found).schedules()
-    return [view.id for view in views if every or (view.schedule and tag in view.schedule.tags)]
+        return [reader.schedule(schedule_id).id for schedule_id in ids]  # all are there, or none is changed
+    chosen = [view.id for view in reader.schedules() if every or (view.schedule and tag in view.schedule.tags)]
+    if not chosen:
+        raise NotFoundError(f"no schedule has the tag {tag!r}" if tag else "there are no schedules")
+    return chosen
 
 
 def _change(

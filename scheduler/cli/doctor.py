@@ -9,7 +9,7 @@ import click
 
 from scheduler.admin import Admin
 from scheduler.audit import Finding
-from scheduler.cli.common import as_json, print_json, redis_options, settings
+from scheduler.cli.common import as_json, counted, print_json, redis_options, settings
 from scheduler.clockcheck import SKEW_MS
 from scheduler.readers import Reader, ScheduleView
 from scheduler.selfaudit import findings
@@ -41,15 +41,15 @@ def doctor(ctx: click.Context, url: str | None, namespace: str | None, *, fix: b
     found = settings(url, namespace)
     complaints = list(_examine(found, open_client(found, "rqbeat-doctor")))
     if fix:
-        _mend(open_admin(found), complaints)
+        complaints = [item for item in complaints if not _mend(open_admin(found), item)]
     if as_json:
         rows = [{"about": item.about, "message": item.message} for item in complaints]
         print_json({"ok": not complaints, "complaints": rows, "fixed": fix})
     else:
         for item in complaints:
             click.echo(f"{item.about}: {item.message}")
-        click.echo(f"{len(complaints)} complaints" if complaints else "all is well")
-    ctx.exit(5 if complaints and not fix else 0)
+        click.echo(counted(len(complaints), "complaint") if complaints else "all is well")
+    ctx.exit(5 if complaints else 0)
 
 
 def _examine(found: Settings, client: Client) -> Iterator[Complaint]:
@@ -80,7 +80,10 @@ def _schedule(reader: Reader, view: ScheduleView) -> Iterator[Complaint]:
         yield Complaint(f"ledger of {view.id}", f"{finding.count} nominal times {finding.kind}: {span}", finding)
 
 
-def _mend(admin: Admin, complaints: list[Complaint]) -> None:
-    for item in complaints:
-        if item.finding and item.finding.kind == "missing":
-            admin.mend(item.finding)
+def _mend(admin: Admin, item: Complaint) -> bool:
+    """Whether it could be mended."""
+    if item.finding is None or item.finding.kind != "missing":
+        return False
+    admin.mend(item.finding)
+    click.echo(f"{item.about}: mended: {item.message}", err=True)
+    return True

@@ -7,9 +7,11 @@ connection can't hang a beat. Errors leave this package as two kinds: try again 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
+from urllib.parse import urlsplit
 
 import redis
 from redis.backoff import NoBackoff
@@ -39,6 +41,7 @@ def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbe
         "retry": ClientRetry(NoBackoff(), 0),
         "client_name": name,
     }
+    _check_database(url)
     if url.startswith("redis+sentinel://"):
         return _through_sentinel(url, options)
     if url.startswith("unix://"):
@@ -47,6 +50,13 @@ def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbe
         return redis.Redis.from_url(url, **options)
     except ValueError as error:
         raise ConfigurationError(f"Redis URL {redact(url)!r}: {error}") from None
+
+
+def _check_database(url: str) -> None:
+    """The client would take a database that is no number for number 0."""
+    parts = urlsplit(url)
+    if parts.scheme in {"redis", "rediss"} and not re.fullmatch(r"/?\d*", parts.path):
+        raise ConfigurationError(f"Redis URL {redact(url)!r}: the database {parts.path[1:]!r} is not a number")
 
 
 @contextmanager
@@ -67,7 +77,7 @@ def store_errors() -> Iterator[None]:
     except redis.exceptions.ResponseError as error:
         raise _of_response(error) from error
     except (redis.exceptions.RedisError, OSError) as error:
-        raise StoreUnavailableError(f"Redis does not answer: {_first_line(error)}") from error
+        raise StoreUnavailableError(f"Redis does not answer: {_first_line(error)}") from None
 
 
 def server_now(client: redis.Redis) -> int:

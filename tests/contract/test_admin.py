@@ -14,7 +14,7 @@ from scheduler.store import PATIENCE_MS, RedisChores
 from scheduler.triggers import DateTrigger, IntervalTrigger
 from shared import Job
 from shared.clock import SystemClock
-from shared.errors import ConflictError, NotFoundError, StoreRefusedError
+from shared.errors import ConfigurationError, ConflictError, NotFoundError, StoreRefusedError
 from shared.outbox import using_outbox
 from shared.redisio.dispatch import Promoter, RedisOutbox
 
@@ -170,6 +170,10 @@ def test_resuming_forgets_the_failures_that_paused_it(stage: Stage) -> None:
 # Fires by hand.
 
 
+def decided_up_to_now(stage: Stage) -> None:
+    stage.client.hset(stage.keys.schedule_prefix + "s", "cursor", stage.now)
+
+
 def test_a_fire_by_hand_leaves_the_cursor(stage: Stage, hand: HandFire) -> None:
     schedule = stage.add()
     fired = hand.now("s", "because")
@@ -186,6 +190,7 @@ def test_a_fire_by_hand_leaves_the_cursor(stage: Stage, hand: HandFire) -> None:
 
 def test_a_request_that_is_sent_twice_fires_once(stage: Stage, hand: HandFire) -> None:
     stage.add()
+    decided_up_to_now(stage)
     span = Range(start=stage.now - 10_000, end=stage.now - 5000)
     first = hand.backfill("s", span, request="r1")
     second = hand.backfill("s", Range(start=span.start, end=span.end, again=True), request="r1")
@@ -203,6 +208,7 @@ def test_a_fire_into_a_broken_queue_writes_nothing(stage: Stage, hand: HandFire)
 def test_a_backfill_takes_what_was_not_enqueued_yet(stage: Stage, hand: HandFire) -> None:
     schedule = stage.add(catchup_limit=3, overlap="allow")
     stage.commit(stage.plan(schedule, until=-20_000))
+    decided_up_to_now(stage)
     span = Range(start=stage.now - 30_000, end=stage.now - 10_000)
     done = hand.backfill("s", span)
     assert (done.planned, done.enqueued) == (17, 17)
@@ -211,8 +217,19 @@ def test_a_backfill_takes_what_was_not_enqueued_yet(stage: Stage, hand: HandFire
     assert len(hand.plan("s", Range(start=span.start, end=span.end, again=True))) == 20
 
 
+def test_a_backfill_leaves_to_the_schedule_what_it_has_not_decided(stage: Stage, hand: HandFire) -> None:
+    stage.add()
+    with pytest.raises(ConfigurationError, match="decided up to"):
+        hand.backfill("s", Range(start=stage.now, end=stage.now + 60_000))
+    with pytest.raises(ConfigurationError, match="earlier to a later"):
+        hand.backfill("s", Range(start=stage.now, end=stage.now - 1))
+    last = stage.now - 60_000
+    assert max(hand.plan("s", Range(start=last - 5000, end=stage.now + 60_000))) <= last
+
+
 def test_a_backfill_is_bounded_and_tells_its_progress(stage: Stage, hand: HandFire) -> None:
     stage.add()
+    decided_up_to_now(stage)
     seen: list[tuple[int, int]] = []
     span = Range(start=0, end=stage.now, most=1200)
     done = hand.backfill("s", span, progress=lambda count, of: seen.append((count, of)))
@@ -221,6 +238,7 @@ def test_a_backfill_is_bounded_and_tells_its_progress(stage: Stage, hand: HandFi
 
 def test_a_backfill_may_keep_to_the_schedules_instances(stage: Stage, hand: HandFire) -> None:
     stage.add(overlap="allow", max_instances=2)
+    decided_up_to_now(stage)
     done = hand.backfill("s", Range(start=stage.now - 10_000, end=stage.now, overlap="skip"))
     assert (done.enqueued, done.skipped) == (2, 8)
     assert [entry.reason for entry in stage.ledger() if entry.outcome == "skipped"] == ["overlap"] * 8
