@@ -49,14 +49,26 @@ def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbe
     try:
         return redis.Redis.from_url(url, **options)
     except ValueError as error:
-        raise ConfigurationError(f"Redis URL {redact(url)!r}: {error}") from None
+        raise _refused(url, str(error)) from None
 
 
 def _check_database(url: str) -> None:
     """The client would take a database that is no number for number 0."""
-    parts = urlsplit(url)
-    if parts.scheme in {"redis", "rediss"} and not re.fullmatch(r"/?\d*", parts.path):
-        raise ConfigurationError(f"Redis URL {redact(url)!r}: the database {parts.path[1:]!r} is not a number")
+    try:
+        url.encode()
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise _refused(url, str(error)) from None
+    if parts.scheme in {"redis", "rediss"} and not re.fullmatch(r"/?[0-9]{0,9}", parts.path):
+        raise _refused(url, f"the database {parts.path[1:]!r:.80} is not a number")
+
+
+def _refused(url: str, why: str) -> ConfigurationError:
+    """What the client says of a URL may quote a part of it, and that part may be of a password."""
+    shown = redact(url)
+    if shown != url:
+        why = "it can't be read; the special characters of a password must be percent-encoded"
+    return ConfigurationError(f"Redis URL {shown[:200]!r}: {why}")
 
 
 @contextmanager
@@ -153,12 +165,10 @@ def _through_sentinel(url: str, options: dict[str, object]) -> redis.Redis:
     place, _, rest = url.removeprefix("redis+sentinel://").partition("/")
     credentials, _, hosts = place.rpartition("@")
     service, _, database = rest.partition("/")
-    if not hosts or not service:
-        raise ConfigurationError(
-            f"Redis URL {redact(url)!r}: expected redis+sentinel://host:port,host:port/service-name/database"
-        )
-    user, _, password = credentials.partition(":")
     addresses = [_address(item) for item in hosts.split(",")]
+    if not hosts or not service or None in addresses or not re.fullmatch(r"[0-9]{0,9}", database):
+        raise _refused(url, "expected redis+sentinel://host:port,host:port/service-name/database")
+    user, _, password = credentials.partition(":")
     auth = {"username": user or None, "password": password or None} if credentials else {}
     sentinel = Sentinel(addresses, **options)  # type: ignore[no-untyped-call]
     return cast("redis.Redis", sentinel.master_for(service, db=int(database or 0), **auth, **options))  # type: ignore[no-untyped-call]
@@ -169,6 +179,9 @@ def text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str) -> tuple[str, int] | None:
+    """Host and port, None where the port is no number."""
     host, _, port = text.rpartition(":")
-    return (host, int(port)) if host else (text, 26379)
+    if not host:
+        return text, 26379
+    return (host, int(port)) if re.fullmatch(r"[0-9]{1,5}", port) else None
