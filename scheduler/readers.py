@@ -1,11 +1,13 @@
 """Reading what is stored, for people and their scripts: schedules, the ledger, presence. Nothing here changes a key.
 
-The `to_json` shapes are public: users script against them.
+The `to_json` shapes are public: users script against them. One value that can't be read hides nothing else: what holds
+it is shown by its name, with the error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -14,12 +16,18 @@ import msgpack
 from scheduler.ports import LedgerEntry
 from scheduler.reconcile import Stored
 from scheduler.schedule import Schedule, unpack_definition
-from shared.errors import NotFoundError, RqbeatError
+from shared.errors import ConfigurationError, NotFoundError, RqbeatError, StoreError
 from shared.instants import iso
 from shared.keys import Keys
-from shared.redisio.connection import Client, store_errors, text
+from shared.redisio.connection import Client, shown, store_errors
 
 _FIELDS = ("definition", "status", "next", "last", "owner", "error", "note", "cursor", "since")
+_NUMBERS = ("next", "last", "cursor", "since")
+_COUNTERS = ("runs", "errors")
+_LAST_MS = 253_402_300_799_999
+
+UNREADABLE = "unreadable"
+"""The outcome and kind that stand for a ledger entry which can't be read; its reason says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,9 +82,9 @@ class Reader:
         self._keys = keys
 
     def ids(self) -> list[str]:
-        """The ids of all schedules."""
+        """The ids of all schedules; what is no UTF-8 can be no id."""
         with store_errors():
-            return sorted(text(member) for member in self._client.smembers(self._keys.schedules))
+            return self._members()[0]
 
     def exists(self, schedule_id: str) -> bool:
         """Whether there is such a schedule."""
@@ -85,8 +93,10 @@ class Reader:
 
     def schedules(self) -> list[ScheduleView]:
         """All schedules by next fire, those without one last."""
-        ids = self.ids()
+        with store_errors():
+            ids, others = self._members()
         views = [view for start in range(0, len(ids), 1000) for view in self._views(ids[start : start + 1000])]
+        views += [_no_id(name) for name in others]
         return sorted(views, key=lambda view: (view.next is None, view.next or 0, view.id))
 
     def schedule(self, schedule_id: str) -> ScheduleView:
@@ -102,26 +112,26 @@ class Reader:
             packed = self._client.hget(self._keys.schedule_prefix + schedule_id, "definition")
         if packed is None:
             raise no_such(schedule_id)
-        return unpack_definition(cast("bytes", packed))
+        schedule, trouble = _definition(cast("bytes", packed))
+        if schedule is None:
+            raise ConfigurationError(f"schedule {schedule_id!r}: {trouble}")
+        return schedule
 
     def definitions(self) -> dict[str, Stored]:
-        """Owner and definition of every schedule, byte for byte."""
+        """Owner and definition of every schedule, byte for byte; both empty where there is no schedule to be read."""
         ids = self.ids()
         with store_errors():
             pipe = self._client.pipeline(transaction=False)
             for schedule_id in ids:
                 pipe.hmget(self._keys.schedule_prefix + schedule_id, "owner", "definition")
-            rows = pipe.execute()
-        return {
-            schedule_id: Stored(owner=text(owner or b""), definition=definition or b"")
-            for schedule_id, (owner, definition) in zip(ids, rows, strict=True)
-        }
+            rows = pipe.execute(raise_on_error=False)
+        return {schedule_id: _stored(row) for schedule_id, row in zip(ids, rows, strict=True)}
 
     def app_version(self) -> str | None:
         """The version of the app whose declarations are stored."""
         with store_errors():
             found = self._client.get(self._keys.app_version)
-        return None if found is None else text(found)
+        return None if found is None else shown(found)
 
     def history(self, schedule_id: str | None = None, outcome: str | None = None, most: int = 50) -> list[LedgerEntry]:
         """The latest decisions, newest first: of one schedule, or over all."""
@@ -139,15 +149,26 @@ class Reader:
             pipe = self._client.pipeline(transaction=False)
             for schedule_id in ids:
                 pipe.hmget(self._keys.schedule_prefix + schedule_id, *_FIELDS)
-                pipe.hmget(self._keys.stats_prefix + schedule_id, "runs", "errors")
+                pipe.hmget(self._keys.stats_prefix + schedule_id, *_COUNTERS)
             rows = pipe.execute(raise_on_error=False)
         pairs = zip(ids, rows[::2], rows[1::2], strict=True)
         return [view for schedule_id, row, stats in pairs if (view := _view(schedule_id, row, stats))]
 
+    def _members(self) -> tuple[list[str], list[str]]:
+        """The ids of schedules, and what can't be one, as it is shown."""
+        members = cast("set[bytes]", self._client.smembers(self._keys.schedules))
+        ids = [member for member in members if _is_text(member)]
+        return sorted(map(shown, ids)), sorted(map(shown, members.difference(ids)))
+
     def _own_ledger(self, schedule_id: str) -> Iterator[LedgerEntry]:
-        with store_errors():
-            rows = self._client.lrange(self._keys.ledger_prefix + schedule_id, 0, -1)
-        return (_entry(cast("bytes", row)) for row in reversed(rows))
+        try:
+            with store_errors():
+                rows = cast("list[bytes]", self._client.lrange(self._keys.ledger_prefix + schedule_id, 0, -1))
+        except StoreError as error:
+            if "WRONGTYPE" not in str(error):
+                raise
+            return iter((_unreadable_entry(schedule_id, 0, error),))
+        return (_entry(row, schedule_id) for row in reversed(rows))
 
     def _ledger(self) -> Iterator[LedgerEntry]:
         """The stream, read backwards in pages."""
@@ -155,10 +176,10 @@ class Reader:
         while True:
             with store_errors():
                 page: Any = self._client.xrevrange(self._keys.ledger, max=end, count=500)
-            yield from (_entry(fields[b"e"]) for _, fields in page)
+            yield from (_entry(fields.get(b"e", b""), "?", _written(entry_id)) for entry_id, fields in page)
             if len(page) < 500:
                 return
-            end = f"({text(page[-1][0])}"
+            end = f"({shown(page[-1][0])}"
 
 
 def no_such(schedule_id: str) -> NotFoundError:
@@ -168,41 +189,100 @@ def no_such(schedule_id: str) -> NotFoundError:
 
 def _view(schedule_id: str, row: Any, stats: Any) -> ScheduleView | None:
     fields = _unreadable(row) if isinstance(row, Exception) else dict(zip(_FIELDS, row, strict=True))
-    if fields["status"] is None:
+    if not any(fields.values()):
         return None
     schedule, trouble = _definition(fields["definition"])
-    runs, errors = (None, None) if isinstance(stats, Exception) else stats
+    numbers, problems = _numbers({**{name: fields[name] for name in _NUMBERS}, **_counters(stats)})
+    error = shown(fields["error"] or b"")
     return ScheduleView(
         id=schedule_id,
         schedule=schedule,
-        status=text(fields["status"]),
-        owner=text(fields["owner"] or b""),
-        next=int(fields["next"]) if fields["next"] else None,
-        last=int(fields["last"]) if fields["last"] else None,
-        cursor=int(fields["cursor"] or 0),
-        since=int(fields["since"] or 0),
-        runs=int(runs or 0),
-        errors=int(errors or 0),
-        error=trouble or text(fields["error"] or b""),
-        note=text(fields["note"] or b""),
+        status=shown(fields["status"] or b"unknown"),
+        owner=shown(fields["owner"] or b""),
+        next=numbers["next"],
+        last=numbers["last"],
+        cursor=numbers["cursor"] or 0,
+        since=numbers["since"] or 0,
+        runs=numbers["runs"] or 0,
+        errors=numbers["errors"] or 0,
+        error="; ".join(filter(None, [trouble or error, *problems])),
+        note=shown(fields["note"] or b""),
     )
+
+
+def _counters(stats: Any) -> dict[str, Any]:
+    return {"runs": stats, "errors": None} if isinstance(stats, Exception) else dict(zip(_COUNTERS, stats, strict=True))
+
+
+def _numbers(fields: Mapping[str, Any]) -> tuple[dict[str, int | None], list[str]]:
+    """Fields as numbers, None for those that are none; and what is wrong with those."""
+    found = {name: int(value) if _is_number(value) else None for name, value in fields.items()}
+    problems = [
+        f"its {name} can't be read: {value if isinstance(value, Exception) else shown(value)[:60]}"
+        for name, value in fields.items()
+        if value and found[name] is None
+    ]
+    return found, problems
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, bytes) and re.fullmatch(rb"-?[0-9]{1,15}", value) is not None and _is_instant(int(value))
+
+
+def _is_instant(ms: object) -> bool:
+    """Whether a number of ms lies within the years that can be shown."""
+    return isinstance(ms, int | float) and not isinstance(ms, bool) and abs(ms) <= _LAST_MS
+
+
+def _is_text(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _stored(row: Any) -> Stored:
+    owner, definition = (None, None) if isinstance(row, Exception) else row
+    return Stored(owner=shown(owner or b""), definition=definition or b"")
+
+
+def _no_id(name: str) -> ScheduleView:
+    """What stands for a member of the set of schedules that names none."""
+    view = _view(name, ValueError("its id is not UTF-8 text"), (None, None))
+    assert view is not None  # noqa: S101 - for the type checker: an error always makes a view
+    return view
 
 
 def _unreadable(error: Exception) -> dict[str, Any]:
     """The fields of a schedule whose key is not a hash."""
-    return {**dict.fromkeys(_FIELDS), "status": b"error", "error": str(error)}
+    return {**dict.fromkeys(_FIELDS), "status": b"error", "definition": error}
 
 
-def _definition(packed: bytes | None) -> tuple[Schedule | None, str]:
+def _definition(packed: Any) -> tuple[Schedule | None, str]:
     """The schedule, or the reason why it can't be read. What is stored stays as it is."""
+    if isinstance(packed, Exception):
+        return None, f"it can't be read: {packed}"
     try:
         return unpack_definition(packed or b""), ""
-    except (RqbeatError, ValueError, TypeError, KeyError) as error:
+    except (RqbeatError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         return None, f"its definition can't be read: {error}"
 
 
-def _entry(packed: bytes) -> LedgerEntry:
+def _entry(packed: bytes, schedule_id: str, written: int = 0) -> LedgerEntry:
+    """An entry as it was packed. `schedule_id` and `written` (ms) stand in for what can't be read."""
+    try:
+        return _unpacked(packed)
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
+        return _unreadable_entry(schedule_id, written, error)
+
+
+def _unpacked(packed: bytes) -> LedgerEntry:
     schedule, nominal, until, count, decided, outcome, reason, kind, job_id, due = msgpack.unpackb(packed, raw=False)
+    if not all(map(_is_instant, (nominal, until, count, decided, due))):
+        raise ValueError("a number is out of range or none")
+    if not all(isinstance(part, str) for part in (schedule, outcome, kind)):
+        raise TypeError("a name is no text")
     return LedgerEntry(
         schedule=schedule,
         nominal=nominal,
@@ -215,3 +295,24 @@ def _entry(packed: bytes) -> LedgerEntry:
         job_id=job_id or None,
         due=due,
     )
+
+
+def _unreadable_entry(schedule_id: str, written: int, error: Exception) -> LedgerEntry:
+    return LedgerEntry(
+        schedule=schedule_id,
+        nominal=written,
+        until=written,
+        count=1,
+        decided=written,
+        outcome=UNREADABLE,
+        reason=str(error)[:200] or type(error).__name__,
+        kind=UNREADABLE,
+        job_id=None,
+        due=written,
+    )
+
+
+def _written(entry_id: bytes) -> int:
+    """When a stream's entry was written, in ms: the first part of its id."""
+    ms = int(entry_id.partition(b"-")[0])
+    return ms if _is_instant(ms) else 0

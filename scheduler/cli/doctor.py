@@ -9,9 +9,10 @@ import click
 
 from scheduler.admin import Admin
 from scheduler.audit import Finding
+from scheduler.cli.cells import clean
 from scheduler.cli.common import as_json, counted, print_json, redis_options, settings
 from scheduler.clockcheck import SKEW_MS
-from scheduler.readers import Reader, ScheduleView
+from scheduler.readers import UNREADABLE, Reader, ScheduleView
 from scheduler.selfaudit import findings
 from scheduler.wiring import open_admin, open_client
 from shared.clock import SystemClock
@@ -47,7 +48,7 @@ def doctor(ctx: click.Context, url: str | None, namespace: str | None, *, fix: b
         print_json({"ok": not complaints, "complaints": rows, "fixed": fix})
     else:
         for item in complaints:
-            click.echo(f"{item.about}: {item.message}")
+            click.echo(clean(f"{item.about}: {item.message}"))
         click.echo(counted(len(complaints), "complaint") if complaints else "all is well")
     ctx.exit(5 if complaints else 0)
 
@@ -65,9 +66,15 @@ def _examine(found: Settings, client: Client) -> Iterator[Complaint]:
 
 
 def _processes(found: Settings, client: Client) -> Iterator[Complaint]:
-    if not any(record.get("state") == "leader" for record in present(client, found.keys, "beat")):
+    beats = present(client, found.keys, "beat")
+    for record in beats:
+        if record.get("error"):
+            yield Complaint(f"beat on {record.get('host')}", record["error"])
+    if not any(record.get("state") == "leader" for record in beats):
         yield Complaint("beat", "no beat leads: nothing is fired. Start `rqbeat run APP`")
     for queue in queues(client, found.keys, SystemClock()):
+        if queue.error:
+            yield Complaint(f"queue {queue.name}", queue.error)
         if queue.depth and not queue.workers:
             yield Complaint(f"queue {queue.name}", f"{queue.depth} jobs wait and no worker listens")
 
@@ -75,6 +82,10 @@ def _processes(found: Settings, client: Client) -> Iterator[Complaint]:
 def _schedule(reader: Reader, view: ScheduleView) -> Iterator[Complaint]:
     if view.error:
         yield Complaint(f"schedule {view.id}", view.error)
+    if view.schedule is None:
+        return
+    for entry in reader.history(view.id, UNREADABLE, most=1):
+        yield Complaint(f"ledger of {view.id}", f"an entry can't be read: {entry.reason}")
     for finding in findings(reader, view.id):
         span = iso(finding.nominal) + (f" to {iso(finding.until)}" if finding.count > 1 else "")
         yield Complaint(f"ledger of {view.id}", f"{finding.count} nominal times {finding.kind}: {span}", finding)

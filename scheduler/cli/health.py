@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import click
@@ -52,7 +53,13 @@ def _judge_own(found: Settings, client: Client, role: str) -> tuple[bool, Checks
     own = [record for record in present(client, found.keys, role) if record.get("host") == host]
     if not own:
         return False, {"process": f"no {role} on {host} has said anything for a while"}
-    latest = max(own, key=lambda record: int(record.get("at", 0)))
-    silent = (now - int(latest.get("at", 0))) / 1000
+    latest = max(own, key=_spoke_at)
+    silent = (now - _spoke_at(latest)) / 1000
     checks: Checks = {**latest, "silent_s": round(max(0.0, silent), 1)}
     return silent < SILENT_SECONDS and not latest.get("error"), checks
+
+
+def _spoke_at(record: dict[str, str]) -> int:
+    """When a process spoke last, in ms; 0 for a record that does not tell."""
+    at = record.get("at", "")
+    return int(at) if re.fullmatch(r"[0-9]{1,15}", at) else 0

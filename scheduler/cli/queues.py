@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 
 import click
 
+from scheduler.cli.cells import clean
 from scheduler.cli.common import as_json, print_json, print_table, redis_options, settings, span, table
 from scheduler.cli.screen import Screen
 from scheduler.wiring import open_client
@@ -41,7 +42,7 @@ def queues(url: str | None, namespace: str | None, *, watch: bool, as_json: bool
         print_json({"queues": [view.to_json() for view in read_queues(client, found.keys, clock)]})
         return
     if not watch:
-        print_table(HEADINGS, queue_rows(read_queues(client, found.keys, clock)))
+        _print(read_queues(client, found.keys, clock))
         return
     depths: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=30))
     with Screen() as screen:
@@ -52,6 +53,13 @@ def queues(url: str | None, namespace: str | None, *, watch: bool, as_json: bool
             rows = [[*row, sparkline(depths[str(row[0])])] for row in queue_rows(views)]
             screen.draw(table((*HEADINGS, "DEPTH OVER 30s"), rows))
             clock.sleep(1)
+
+
+def _print(views: list[QueueView]) -> None:
+    print_table(HEADINGS, queue_rows(views))
+    for view in views:
+        if view.error:
+            click.echo(clean(f"{view.name}: can't be read in full: {view.error}"), err=True)
 
 
 def queue_rows(views: list[QueueView]) -> list[list[object]]:

@@ -179,6 +179,11 @@ def text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def shown(value: bytes | str) -> str:
+    """A reply as text to be looked at: bytes that are no UTF-8 become escapes, and raise nothing."""
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
+
+
 def _address(text: str) -> tuple[str, int] | None:
     """Host and port, None where the port is no number."""
     host, _, port = text.rpartition(":")

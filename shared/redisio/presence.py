@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from shared.clock import Clock, SystemClock
 from shared.keys import Keys
-from shared.redisio.connection import Client, store_errors, text
+from shared.redisio.connection import Client, shown, store_errors
 
 PRESENCE_SECONDS = 30
 
@@ -46,11 +46,20 @@ class Presence:
 
 
 def present(client: Client, keys: Keys, role: str) -> list[dict[str, str]]:
-    """The records of all processes of a role that spoke lately. Two round trips; raises StoreError."""
+    """The records of all processes of a role that spoke lately. Two round trips; raises StoreError.
+
+    One that can't be read has its host, and why as `error`.
+    """
     with store_errors():
         processes = cast("list[bytes]", client.zrange(keys.presences(role), 0, -1))
         pipe = client.pipeline(transaction=False)
         for process in processes:
-            pipe.hgetall(keys.presence(role, text(process)))
-        rows = pipe.execute()
-    return [{text(name): text(value) for name, value in row.items()} for row in rows if row]
+            pipe.hgetall(keys.presence(role, shown(process)))
+        rows = pipe.execute(raise_on_error=False)
+    return [_record(process, row) for process, row in zip(processes, rows, strict=True) if row]
+
+
+def _record(process: bytes, row: Any) -> dict[str, str]:
+    if isinstance(row, Exception):
+        return {"host": shown(process).rpartition(":")[0], "error": f"its record can't be read: {row}"}
+    return {shown(name): shown(value) for name, value in row.items()}

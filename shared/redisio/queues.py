@@ -14,14 +14,17 @@ from typing import Any, cast
 
 from shared.clock import Clock
 from shared.keys import Keys
-from shared.redisio.connection import Client, store_errors, text
+from shared.redisio.connection import Client, shown, store_errors
 
 _REGISTRIES = ("wip", "scheduled", "deferred", "failed", "finished")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueView:
-    """One queue in numbers. `oldest_age_s` is how long the job at its head has waited, None when it is empty."""
+    """One queue in numbers. `oldest_age_s` is how long the job at its head has waited, None when it is empty.
+
+    What can't be read counts as 0, and `error` says why.
+    """
 
     name: str
     depth: int
@@ -34,6 +37,7 @@ class QueueView:
     finished: int
     oldest_age_s: float | None
     workers: int
+    error: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row of `queues --json`."""
@@ -43,7 +47,7 @@ class QueueView:
 def queues(client: Client, keys: Keys, clock: Clock) -> list[QueueView]:
     """All queues that RQ knows, by name. Three round trips, whatever their number; raises StoreError."""
     with store_errors():
-        names = sorted(text(key).removeprefix(keys.rq_queue_prefix) for key in client.smembers(keys.rq_queues))
+        names = sorted(shown(key).removeprefix(keys.rq_queue_prefix) for key in client.smembers(keys.rq_queues))
         counts = _count(client, keys, names)
         ages = _head_ages(client, keys, [row[0] for row in counts], clock.now_ms())
     return [_view(name, row, age) for name, row, age in zip(names, counts, ages, strict=True)]
@@ -68,20 +72,21 @@ def _count(client: Client, keys: Keys, names: Sequence[str]) -> list[list[Any]]:
 def _head_ages(client: Client, keys: Keys, heads: Sequence[Any], now: int) -> list[float | None]:
     pipe = client.pipeline(transaction=False)
     for head in heads:
-        pipe.hget(keys.rq_job(text(head) if isinstance(head, bytes) else ""), "enqueued_at")
+        pipe.hget(keys.rq_job(shown(head) if isinstance(head, bytes) else ""), "enqueued_at")
     return [_age(stamp, now) for stamp in pipe.execute(raise_on_error=False)]
 
 
 def _age(stamp: Any, now: int) -> float | None:
     try:
-        enqueued = datetime.strptime(text(stamp), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
+        enqueued = datetime.strptime(shown(stamp), "%Y-%m-%dT%H:%M:%S.%fZ").replace(tzinfo=UTC)
     except (TypeError, ValueError, AttributeError):
         return None
     return round(max(0.0, now / 1000 - enqueued.timestamp()), 3)
 
 
 def _view(name: str, row: Sequence[Any], age: float | None) -> QueueView:
-    """A key of the wrong type counts as 0: it is `doctor`'s business, and must not hide the other queues."""
+    """A key of the wrong type is one queue's trouble, and must not hide the others."""
+    errors = [str(cell) for cell in row if isinstance(cell, Exception)]
     _, depth, taken, workers, expired, running, scheduled, deferred, failed, finished = (
         0 if isinstance(cell, Exception) else cell for cell in row
     )
@@ -97,4 +102,5 @@ def _view(name: str, row: Sequence[Any], age: float | None) -> QueueView:
         finished=finished,
         oldest_age_s=age,
         workers=workers,
+        error=errors[0] if errors else None,
     )

@@ -88,6 +88,25 @@ def test_presence_is_seen_until_it_is_taken_back(any_client: Any, keys: Keys) ->
     assert present(any_client, keys, "beat") == []
 
 
+def test_a_key_of_a_wrong_type_is_told_and_hides_no_other_queue(any_client: Any, keys: Keys) -> None:
+    any_client.sadd(keys.rq_queues, keys.rq_queue("bad"), keys.rq_queue("good"), b"\xff")
+    any_client.set(keys.rq_queue("bad"), "text")
+    any_client.rpush(keys.rq_queue("good"), b"\xff")
+    found = read(any_client, keys)
+    assert (found["good"].depth, found["good"].error) == (1, None)
+    assert (found["bad"].depth, "WRONGTYPE" in (found["bad"].error or "")) == (0, True)
+    assert "\\xff" in found
+
+
+def test_presence_that_can_not_be_read_hides_no_other(any_client: Any, keys: Keys) -> None:
+    Presence(any_client, keys, "beat").say({"state": "leader", "error": b"\xff"})  # type: ignore[dict-item]
+    any_client.set(keys.presence("beat", "elsewhere:1"), "text")
+    any_client.zadd(keys.presences("beat"), {"elsewhere:1": NOW, b"\xff": NOW})
+    sound, broken = sorted(present(any_client, keys, "beat"), key=lambda record: record["host"] == "elsewhere")
+    assert (sound["state"], sound["error"]) == ("leader", "\\xff")
+    assert "WRONGTYPE" in broken["error"]
+
+
 def test_the_fake_can_not_pass_for_a_server() -> None:
     """What a beat checks at its start, the fake has not: it is refused, not trusted."""
     with pytest.raises(StoreError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -249,6 +250,24 @@ def test_queues_survive_a_key_of_the_wrong_type(spawn: Spawn, redis_url: str, cl
     client.rpush(keys.rq_queue("good"), "a")
     depths = {queue["name"]: queue["depth"] for queue in spawn("queues", "--json", "--url", redis_url).json()["queues"]}
     assert depths == {"bad": 0, "good": 1}
+
+
+def test_readers_show_junk_by_name_and_give_no_traceback(
+    spawn: Spawn, running: str, client: redis.Redis, keys: Keys
+) -> None:
+    record = keys.presence("beat", f"{socket.gethostname()}:1")
+    client.hset(record, mapping={"host": socket.gethostname(), "at": "junk", "state": b"\xff"})
+    client.zadd(keys.presences("beat"), {f"{socket.gethostname()}:1": 9e9})
+    client.set(keys.ledger_prefix + "daily-report", "text")
+    client.sadd(keys.schedules, "bad", b"\xff")
+    client.set(keys.schedule_prefix + "bad", "text")
+    client.sadd(keys.rq_queues, keys.rq_queue("junk"))
+    client.set(keys.rq_taken("junk"), "text")
+    commands = {"list": 0, "show bad": 0, "history daily-report": 0, "queues": 0, "health --role beat": 0, "doctor": 5}
+    for command, code in commands.items():
+        program = spawn(*command.split(), "--url", running)
+        assert (program.ends(), "Traceback" in program.text) == (code, False), program.text
+    assert all(told in program.text for told in ("schedule bad", "ledger of daily-report", "queue junk"))
 
 
 def test_a_folder_with_our_names_is_told_apart(spawn: Spawn, app: Callable[[str], str], tmp_path: Path) -> None:
