@@ -16,6 +16,7 @@ from typing import Protocol
 
 from scheduler.bell import Bell
 from scheduler.definitions import Definitions
+from scheduler.failpoint import Point, nothing
 from scheduler.leader import RENEW_SECONDS, Leader
 from scheduler.pacing import Allowance, BackOff, Troubles
 from scheduler.planner import Fire, plan
@@ -53,14 +54,16 @@ class Beat:
         bell: Bell,
         observer: Observer,
         chores: Sequence[Callable[[], object]] = (),
+        reached: Callable[[Point], None] = nothing,
     ) -> None:
-        """`chores` are run once a second by the beat that leads."""
+        """`chores` are run once a second by the beat that leads; `reached` is told the points that the loop passes."""
         self._timetable = timetable
         self._leader = leader
         self._clock = clock
         self._bell = bell
         self._observer = observer
         self._chores = chores
+        self._reached = reached
         self._definitions = Definitions(timetable)
         self._troubles = Troubles()
         self._back_off = BackOff()
@@ -77,7 +80,9 @@ class Beat:
     def run(self) -> None:
         """Decide fires until stopped; then give the lease back."""
         while not self._is_stopping:
-            if self._bell.wait(self._guarded_turn()):
+            seconds = self._guarded_turn()
+            self._reached("waiting")
+            if self._bell.wait(seconds):
                 self._head = LOOK
         self._resign()
 
@@ -107,7 +112,9 @@ class Beat:
         return seconds
 
     def _look_at_lease(self) -> None:
+        self._reached("before-renew")
         renewal = self._leader.turn()
+        self._reached("after-renew")
         if renewal:
             self._head = LOOK if self._head == LOOK else renewal.head
             self._has_waiting = renewal.waiting > 0
@@ -135,13 +142,20 @@ class Beat:
         """Decide one batch of what is due."""
         now = self._clock.now_ms()
         batch = self._timetable.due(now, BATCH, self._allowance.left())
+        self._reached("after-due")
         self._has_waiting = batch.waiting > 0
         planned = list(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
         if not planned:
             self._head = LOOK if batch.rows else self._next_look(batch, now)
             return
+        self._reached("after-plan")
         self._allowance.take(sum(_catch_up_fires(one) for one in planned))
+        self._commit(lease, planned)
+
+    def _commit(self, lease: Lease, planned: Sequence[Planned]) -> None:
+        self._reached("before-commit")
         committed = self._timetable.commit(lease, planned)
+        self._reached("after-commit")
         if committed is None:
             log.warning("fenced: another beat leads now; nothing was written")
             self._leader.lost()
@@ -169,6 +183,7 @@ class Beat:
 
     def _plan_all(self, lease: Lease, rows: Sequence[DueRow], now: int) -> Iterator[Planned]:
         found = self._definitions.of([row for row in rows if not row.error])
+        self._reached("after-load")
         for row in rows:
             definition = found.get(row.id) or StoreError(row.error)
             if isinstance(definition, Exception):

@@ -18,6 +18,7 @@ from scheduler import reconcile
 from scheduler.admin import Admin
 from scheduler.beat import SKEW_MS, Beat
 from scheduler.bell import Bell
+from scheduler.failpoint import kill_at
 from scheduler.handfire import HandFire
 from scheduler.leader import Leader
 from scheduler.pacing import BackOff, Seldom
@@ -101,6 +102,7 @@ def build_beat(
             Seldom(chores.reconcile, RECONCILE_SECONDS, clock),
             Seldom(chores.prune, PRUNE_SECONDS, clock),
         ],
+        reached=kill_at(settings.failpoint),
     )
 
 

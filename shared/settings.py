@@ -5,6 +5,7 @@
     namespace   --namespace  RQBEAT_NAMESPACE                     namespace
     app         APP          RQBEAT_APP                           app
     version                  RQBEAT_APP_VERSION                   version
+    failpoint                RQBEAT_FAILPOINT                     (where a test has a beat killed: no file may say so)
 
 A name that is none of these, in a file or behind `RQBEAT_`, is an error: a typing error must not pass as a default.
 The environment and the files are read when `load` is called, never at import.
@@ -30,8 +31,9 @@ _ENVIRONMENT = {
     "RQBEAT_NAMESPACE": "namespace",
     "RQBEAT_APP": "app",
     "RQBEAT_APP_VERSION": "version",
+    "RQBEAT_FAILPOINT": "failpoint",
 }
-_NAMES = tuple(_ENVIRONMENT.values())
+_IN_FILES = tuple(name for name in _ENVIRONMENT.values() if name != "failpoint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class Settings:
     namespace: str = ""
     app: str | None = None
     version: str | None = None
+    failpoint: str | None = None
     rq_prefix: str = "rq"
     flags: frozenset[str] = frozenset()
     """The names that were given as flags: nothing beats them."""
@@ -115,7 +118,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _checked(table: Mapping[str, Any], path: Path) -> dict[str, str]:
-    _refuse_unknown(table, _NAMES, str(path))
+    _refuse_unknown(table, _IN_FILES, str(path))
     for name, value in table.items():
         if not isinstance(value, str):
             raise ConfigurationError(f"{path}: {name} must be text, got {value!r:.80}")
