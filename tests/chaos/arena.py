@@ -82,10 +82,14 @@ class Arena:
         self.beats: list[Program] = []
         self.program = RQBEAT
         self.end = 0.0
+        self.has_workers = False
         self._started: list[Program] = []
 
-    def declare(self, seconds: float, *, count: int = 10, period: float = 0.1, lead: float = 1.0) -> None:
-        """Store schedules that begin `lead` seconds from now and end `seconds` later, and write the app's module."""
+    def declare(self, seconds: float = 3600, *, count: int = 10, period: float = 0.1, lead: float = 0.5) -> None:
+        """Store schedules that begin `lead` seconds from now and end `seconds` later, and write the app's module.
+
+        A test that is driven by events leaves the end open: it is checked up to the moment when it calls `finish`.
+        """
         start = round(time.time() + lead, 1)
         self.end = round(start + seconds, 1)
         trigger = IntervalTrigger(period, start=start, end=self.end)
@@ -130,6 +134,10 @@ class Arena:
         """The leader, once there is one that fires."""
         return wait_for(self.leader, 15, "a leader")
 
+    def proc(self, index: int) -> Path:
+        """Where the system tells of a beat."""
+        return Path(f"/proc/{self.beats[index].process.pid}")
+
     def standbys(self) -> list[Program]:
         return [beat for beat in self.beats if beat is not self.leader()]
 
@@ -143,13 +151,14 @@ class Arena:
         return int(self.client.xlen(self.keys.ledger))  # type: ignore[arg-type]
 
     def goes_on(self, more: int = 20, within: float = 15) -> None:
-        """Wait until so many more decisions are made, or all are."""
+        """Wait until so many more decisions are made."""
         before = self.decided()
-        wait_for(lambda: self.decided() >= before + more or self.is_over(), within, f"{more} more decisions")
+        wait_for(lambda: self.decided() >= before + more, within, f"{more} more decisions\n{self.logs()}")
 
-    def is_over(self) -> bool:
-        """Whether every schedule is decided to its end."""
-        return not self.client.zcard(self.keys.timetable)
+    def is_decided(self, until: float) -> bool:
+        """Whether every schedule is decided up to an instant."""
+        head: Any = self.client.zrange(self.keys.timetable, 0, 0, withscores=True)
+        return not head or head[0][1] > until * 1000
 
     def ticks(self) -> Iterator[float]:
         """Until the schedules end: the seconds that are left, asked for again and again."""
@@ -157,16 +166,21 @@ class Arena:
             yield left
 
     def finish(self, within: float = 20) -> Verdict:
-        """Wait for the end, stop the beats, and check. Fails when the invariants do not hold."""
+        """Wait until all is decided, stop the beats, and check. Fails when the invariants do not hold."""
         verdict = self.judge(within)
         assert verdict.violations == [], self.logs()
         return verdict
 
     def judge(self, within: float = 20) -> Verdict:
-        """Wait for the end and stop the beats, none of which may have ended by itself: what the checker says."""
-        wait_for(self.is_over, max(0, self.end - time.time()) + within, f"the end of all schedules\n{self.logs()}")
+        """What the checker says of all up to now, or to the end of the schedules, once that is decided.
+
+        Stops the beats, none of which may have ended by itself.
+        """
+        until = min(self.end, time.time())
+        wait_for(lambda: self.is_decided(until), within, f"decisions up to {until}\n{self.logs()}")
         self.stop_beats()
-        return judge(gather(self.client, self.keys, list(self.triggers)), self.triggers)
+        runs = self.ran() if self.has_workers else None
+        return judge(gather(self.client, self.keys, list(self.triggers), runs), self.triggers, int(until * 1000) - 1)
 
     def stop_beats(self) -> None:
         """SIGTERM to every beat, which all must still be running."""

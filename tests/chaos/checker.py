@@ -78,10 +78,14 @@ def gather(client: redis.Redis, keys: Keys, ids: Sequence[str], runs: Counter[st
     )
 
 
-def judge(found: Found, triggers: Mapping[str, Trigger], since: int = 0) -> Verdict:
-    """Whether the invariants hold for schedules that were decided from `since` (ms) to the ends of their triggers."""
+def judge(found: Found, triggers: Mapping[str, Trigger], until: int, since: int = 0) -> Verdict:
+    """Whether the invariants hold for schedules that were to be decided from `since` to `until` at least (ms).
+
+    What is decided beyond that, up to a schedule's cursor, has to be as complete.
+    """
     own = [entry for entry in found.ledger if entry.kind in OWN and entry.schedule in triggers]
-    expected = {(name, at) for name, trigger in triggers.items() for at in nominals(trigger, since)}
+    ends = {name: max(until, found.cursors[name]) for name in triggers}
+    expected = {(name, at) for name, trigger in triggers.items() for at in nominals(trigger, since, ends[name])}
     enqueued = Counter((entry.schedule, entry.nominal) for entry in own if entry.outcome == "enqueued")
     against = Counter(at for entry in own if entry.outcome != "enqueued" for at in _covered(entry, triggers))
     verdict = Verdict(fires=len(enqueued), against=len(against), gap=_longest_gap(own))
@@ -91,10 +95,10 @@ def judge(found: Found, triggers: Mapping[str, Trigger], since: int = 0) -> Verd
     return verdict
 
 
-def nominals(trigger: Trigger, since: int, until: int | None = None) -> Iterator[int]:
+def nominals(trigger: Trigger, since: int, until: int) -> Iterator[int]:
     """The nominal times of a trigger in (since, until], found by asking it one after the other."""
     at = trigger.next_ms(since)
-    while at is not None and (until is None or at <= until):
+    while at is not None and at <= until:
         yield at
         at = trigger.next_ms(at)
 

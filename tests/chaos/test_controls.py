@@ -21,7 +21,7 @@ WRONG = str(Path(__file__).with_name("wrong.py"))
 def killed(arena: Arena, rng: random.Random, committer: str) -> Verdict:
     """What the checker says of a committer whose beats are killed again and again."""
     arena.program = (WRONG, committer)
-    arena.declare(5, count=2)
+    arena.declare(4, count=2)
     arena.start(2)
     kill_beats(arena, rng)
     return arena.judge()
@@ -45,13 +45,14 @@ def test_a_lock_without_a_cursor_loses(arena: Arena, rng: random.Random) -> None
 
 def test_the_right_commit_in_the_same_place_passes(arena: Arena, rng: random.Random) -> None:
     verdict = killed(arena, rng, "right")
-    assert (verdict.violations, verdict.fires) == ([], 100)
+    assert (verdict.violations, verdict.fires) == ([], 80)
 
 
 @pytest.mark.parametrize("committer", ["key-first", "enqueue-first"])
 def test_what_is_wrong_works_as_long_as_nobody_dies(arena: Arena, committer: str) -> None:
     """It is the kills that the checker finds, not the clumsy commits as such."""
     arena.program = (WRONG, committer)
-    arena.declare(1.5, count=1)
+    arena.declare(count=1)
     arena.start()
+    arena.goes_on(10)
     assert arena.judge().violations == []

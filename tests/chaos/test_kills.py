@@ -9,7 +9,7 @@ from pathlib import Path
 
 from scheduler.failpoint import POINTS, Point
 from scheduler.leader import LEASE_SECONDS
-from tests.chaos.arena import RQBEAT, Arena, rounds
+from tests.chaos.arena import RQBEAT, SCALE, Arena, rounds
 from tests.chaos.conftest import Note
 from tests.chaos.nemesis import freeze, kill_beats
 from tests.integration.conftest import wait_for
@@ -19,7 +19,7 @@ SLEEPY = str(Path(__file__).with_name("sleepy.py"))
 
 
 def test_beats_killed_at_random(arena: Arena, rng: random.Random, note: Note) -> None:
-    arena.declare(rounds(8), count=20)
+    arena.declare(6 * SCALE, count=20)
     arena.start(3)
     note(kill_beats(arena, rng), arena.finish())
 
@@ -27,7 +27,7 @@ def test_beats_killed_at_random(arena: Arena, rng: random.Random, note: Note) ->
 def test_a_beat_killed_at_each_point_of_its_loop(arena: Arena, rng: random.Random, note: Note) -> None:
     """One beat after the other dies as leader at one point; the last one decides what they left."""
     kills = [point for _ in range(rounds(1)) for point in rng.sample(POINTS, len(POINTS))]
-    arena.declare(2.2 * len(kills), count=5)
+    arena.declare(count=5)
     for point in kills:
         beat = arena.beat(**{FAILPOINT: f"{point}:{_nth(point, rng)}"})
         assert beat.ends(15) == -9, f"{point}: {beat.text}"
@@ -44,8 +44,9 @@ def _nth(point: Point, rng: random.Random) -> int:
 
 
 def test_three_beats_started_at_once_are_one_leader(arena: Arena, note: Note) -> None:
-    arena.declare(2, lead=2)
-    arena.start(3, CHAOS_BARRIER=str(arena.end - 2.5))
+    arena.declare(1, lead=2)
+    arena.start(3, CHAOS_BARRIER=str(arena.end - 1.5))
+    wait_for(lambda: time.time() > arena.end, 5, "the end")
     verdict = arena.finish()
     assert (arena.said("now leader"), arena.said("now standby")) == (1, 2)
     assert arena.client.hget(arena.keys.leader, "term") == b"1"
@@ -56,8 +57,8 @@ def test_a_leader_frozen_for_longer_than_its_lease_writes_nothing_more(
     arena: Arena, rng: random.Random, note: Note
 ) -> None:
     """Frozen for half a lease it goes on; frozen beyond it, it finds itself fenced, and says so."""
-    spans = [share * LEASE_SECONDS for share in (0.5, 1.5, *(rng.uniform(0.5, 2.5) for _ in range(rounds(0.1))))]
-    arena.declare(sum(spans) + 2)
+    spans = [share * LEASE_SECONDS for share in (0.5, 1.5, *(rng.uniform(0.5, 2.5) for _ in range(rounds(1) - 1)))]
+    arena.declare()
     arena.start(2)
     for seconds in spans:
         leader = arena.has_leader()
@@ -70,7 +71,7 @@ def test_a_leader_frozen_for_longer_than_its_lease_writes_nothing_more(
 
 def test_a_frozen_leader_that_wakes_within_its_commit_is_fenced(arena: Arena, note: Note) -> None:
     """What it had planned before its sleep is refused as a whole, by the commit itself."""
-    arena.declare(6)
+    arena.declare()
     arena.program = (SLEEPY,)
     arena.start()
     sleeper = arena.has_leader()
@@ -86,7 +87,7 @@ def test_a_frozen_leader_that_wakes_within_its_commit_is_fenced(arena: Arena, no
 def test_takeover_after_kills(arena: Arena, note: Note) -> None:
     """A standby is there: at most a lease and a second pass between two decisions, and nothing is lost."""
     kills = rounds(2)
-    arena.declare(5.0 * kills + 1)
+    arena.declare()
     arena.start(2)
     for _ in range(kills):
         leader = arena.has_leader()
@@ -102,7 +103,7 @@ def test_takeover_after_kills(arena: Arena, note: Note) -> None:
 def test_takeover_after_stops(arena: Arena, note: Note) -> None:
     """A leader that is told to stop gives the lease back: the next one decides within a second."""
     stops = rounds(4)
-    arena.declare(1.5 * stops + 1)
+    arena.declare()
     arena.start(2)
     for _ in range(stops):
         leader = arena.has_leader()
@@ -122,7 +123,7 @@ def _wait_until_it_watches(arena: Arena) -> None:
 
 def test_dup_reelection_reloads(arena: Arena, note: Note) -> None:
     """The leader's key is deleted ten times: the schedules stay as many as they were, and fire once."""
-    arena.declare(0.3 * 10 + 3, count=20)
+    arena.declare(count=20)
     arena.start(3)
     arena.has_leader()
     for _ in range(10):
@@ -136,7 +137,7 @@ def test_dup_reelection_reloads(arena: Arena, note: Note) -> None:
 
 def test_clock_suspend_resume(arena: Arena, note: Note) -> None:
     """Everything is frozen at once, beats and all, for longer than the lease; it goes on without a restart."""
-    arena.declare(7)
+    arena.declare()
     arena.start(2)
     arena.has_leader()
     arena.goes_on()
