@@ -11,6 +11,7 @@ a minute; the others go on. Redis in trouble ends no beat: it backs off, says so
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
@@ -62,7 +63,8 @@ class Beat:
         self._clock = clock
         self._bell = bell
         self._observer = observer
-        self._chores = chores
+        self._chores = deque(chores)
+        self._has_chores = False
         self._reached = reached
         self._definitions = Definitions(timetable)
         self._troubles = Troubles()
@@ -98,6 +100,8 @@ class Beat:
             self._tick(lease)
         if self._has_waiting:
             self._release(lease)
+        if self._has_chores:
+            self._do_chores()
         return min(self._leader.seconds_left(), self._seconds_to_head())
 
     def _guarded_turn(self) -> float:
@@ -120,9 +124,19 @@ class Beat:
             self._has_waiting = renewal.waiting > 0
             self._check_clock(renewal)
         self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
-        if self._leader.lease:
-            for chore in self._chores:
-                chore()
+        self._has_chores = bool(self._chores)
+
+    def _do_chores(self) -> None:
+        """Those that fit in before the lease is to be renewed, at least one; the next time, those that did not.
+
+        After the fires, and never all at any price: on a slow line the chores alone would outlast the lease.
+        """
+        self._has_chores = False
+        for _ in range(len(self._chores)):
+            self._chores.rotate(-1)
+            self._chores[-1]()
+            if self._leader.seconds_left() <= 0:
+                return
 
     def _check_clock(self, renewal: Renewal) -> None:
         skew = self._clock.now_ms() - renewal.now
