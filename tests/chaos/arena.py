@@ -17,6 +17,8 @@ from typing import Any
 import redis
 
 from scheduler.admin import Admin
+from scheduler.ports import LedgerEntry
+from scheduler.readers import Reader
 from scheduler.schedule import Schedule, build
 from scheduler.triggers import IntervalTrigger, Trigger
 from shared import Job
@@ -165,13 +167,21 @@ class Arena:
         while (left := self.end - time.time()) > 0:
             yield left
 
-    def finish(self, within: float = 20) -> Verdict:
+    def history(self) -> list[LedgerEntry]:
+        """The whole ledger. Raises StoreError."""
+        return Reader(self.client, self.keys).history(None, most=1_000_000)
+
+    def born(self) -> int:
+        """From when on the schedules, as they are stored now, are decided (ms)."""
+        return min(Reader(self.client, self.keys).schedule(name).since for name in self.triggers)
+
+    def finish(self, within: float = 20, since: int = 0) -> Verdict:
         """Wait until all is decided, stop the beats, and check. Fails when the invariants do not hold."""
-        verdict = self.judge(within)
+        verdict = self.judge(within, since)
         assert verdict.violations == [], self.logs()
         return verdict
 
-    def judge(self, within: float = 20) -> Verdict:
+    def judge(self, within: float = 20, since: int = 0) -> Verdict:
         """What the checker says of all up to now, or to the end of the schedules, once that is decided.
 
         Stops the beats, none of which may have ended by itself.
@@ -180,7 +190,8 @@ class Arena:
         wait_for(lambda: self.is_decided(until), within, f"decisions up to {until}\n{self.logs()}")
         self.stop_beats()
         runs = self.ran() if self.has_workers else None
-        return judge(gather(self.client, self.keys, list(self.triggers), runs), self.triggers, int(until * 1000) - 1)
+        found = gather(self.client, self.keys, list(self.triggers), runs)
+        return judge(found, self.triggers, int(until * 1000) - 1, since)
 
     def stop_beats(self) -> None:
         """SIGTERM to every beat, which all must still be running."""

@@ -90,6 +90,8 @@ def judge(found: Found, triggers: Mapping[str, Trigger], until: int, since: int 
     against = Counter(at for entry in own if entry.outcome != "enqueued" for at in _covered(entry, triggers))
     verdict = Verdict(fires=len(enqueued), against=len(against), gap=_longest_gap(own))
     _judge_cover(verdict, expected, enqueued, against)
+    if early := [entry for entry in own if entry.decided < entry.due]:
+        verdict.others.append(f"early: {len(early)} decided before they were due: {_some(early)}")
     _judge_jobs(verdict, found, {fire_job_id(name, at): (name, at) for name, at in enqueued})
     _judge_counters(verdict, found, triggers, enqueued, against)
     return verdict
