@@ -99,8 +99,11 @@ class Arena:
         (self.folder / "app.py").write_text(text)
         self.store([self.tick(n, trigger) for n in range(count)])
 
-    def tick(self, n: int, trigger: Trigger) -> Schedule:
-        return build(Tick, trigger, {"id": f"tick-{n}", "args": [n], **self.options})
+    def tick(self, n: int, trigger: Trigger, **options: Any) -> Schedule:
+        return build(Tick, trigger, {"id": f"tick-{n}", "args": [n], **self.options, **options})
+
+    def now(self) -> float:
+        return time.time()
 
     def store(self, schedules: list[Schedule]) -> None:
         """Store schedules, and expect what their triggers yield."""
