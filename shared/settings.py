@@ -15,16 +15,18 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from shared.errors import ConfigurationError
 from shared.keys import Keys
 
+_PASSWORD = re.compile(r"^([^/]*//[^:]*|[^/:]*):.*@", re.DOTALL)
+_PASSWORD_OPTION = re.compile(r"(password=)[^&]*")
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 _ENVIRONMENT = {
     "RQBEAT_REDIS_URL": "url",
@@ -84,12 +86,8 @@ def load(
 
 
 def redact(url: str) -> str:
-    """A URL as it may be shown: its password, if any, as ***."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+    """A URL as it may be shown: its password, if any, as ***. Also one that is wrong, as by a password not encoded."""
+    return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:

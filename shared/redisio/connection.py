@@ -7,6 +7,7 @@ connection can't hang a beat. Errors leave this package as two kinds: try again 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -23,6 +24,7 @@ Client = redis.Redis
 
 REPLY_SECONDS = 2.0
 LOWEST_REDIS = (6, 2)
+_ADDRESS = re.compile(r"([^:]+|\[.+\])(:\d+)?")
 
 
 def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbeat") -> redis.Redis:
@@ -45,7 +47,7 @@ def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbe
     try:
         return redis.Redis.from_url(url, **options)
     except ValueError as error:
-        raise ConfigurationError(f"Redis URL {redact(url)!r}: {error}") from None
+        raise ConfigurationError(f"Redis URL {redact(url)!r}: {_what_is_wrong(error)}") from None
 
 
 @contextmanager
@@ -123,20 +125,28 @@ def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0][:300]
 
 
+def _what_is_wrong(error: ValueError) -> str:
+    """Without the piece that urllib quotes of a port that is none: it may be of a password with a / or # in it."""
+    reason, quoted, _ = str(error).partition(" as '")
+    return f"{reason}; in a password, / # ? and @ are written %2F %23 %3F %40" if quoted else reason
+
+
 def _through_sentinel(url: str, options: dict[str, object]) -> redis.Redis:
     from redis.sentinel import Sentinel  # noqa: PLC0415 - few need it
 
     place, _, rest = url.removeprefix("redis+sentinel://").partition("/")
     credentials, _, hosts = place.rpartition("@")
     service, _, database = rest.partition("/")
-    if not hosts or not service:
+    are_addresses = all(_ADDRESS.fullmatch(item) for item in hosts.split(","))
+    if not are_addresses or not service or not (database or "0").isdecimal():
         raise ConfigurationError(
             f"Redis URL {redact(url)!r}: expected redis+sentinel://host:port,host:port/service-name/database"
         )
     user, _, password = credentials.partition(":")
     addresses = [_address(item) for item in hosts.split(",")]
     auth = {"username": user or None, "password": password or None} if credentials else {}
-    sentinel = Sentinel(addresses, **options)  # type: ignore[no-untyped-call]
+    asking = {name: value for name, value in options.items() if name != "client_name"}
+    sentinel = Sentinel(addresses, sentinel_kwargs=asking, **options)  # type: ignore[no-untyped-call]
     return cast("redis.Redis", sentinel.master_for(service, db=int(database or 0), **auth, **options))  # type: ignore[no-untyped-call]
 
 
