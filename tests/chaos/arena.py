@@ -102,9 +102,6 @@ class Arena:
     def tick(self, n: int, trigger: Trigger, **options: Any) -> Schedule:
         return build(Tick, trigger, {"id": f"tick-{n}", "args": [n], **self.options, **options})
 
-    def now(self) -> float:
-        return time.time()
-
     def store(self, schedules: list[Schedule]) -> None:
         """Store schedules, and expect what their triggers yield."""
         Admin(self.client, self.keys, SystemClock(), "arena").upsert(schedules)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter, defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from tests.chaos.conftest import Note
 from tests.integration.conftest import wait_for
 
 SCHEDULES = 50
+PERIOD = 0.2
 FIRST_TIMEOUT = 1
 
 
@@ -59,7 +61,7 @@ class Person:
 
 def test_changes_while_beats_fire(arena: Arena, rng: random.Random, note: Note) -> None:
     arena.options["timeout"] = FIRST_TIMEOUT
-    arena.declare(count=SCHEDULES, period=0.2)
+    arena.declare(count=SCHEDULES, period=PERIOD)
     arena.start(3)
     arena.goes_on()
     people = [_person(arena, rng.random()) for _ in range(2)]
@@ -71,7 +73,8 @@ def test_changes_while_beats_fire(arena: Arena, rng: random.Random, note: Note) 
     assert [one.result() for one in busy] == [None, None]
     for n in range(SCHEDULES):
         people[0].resume(arena, n)
-    wait_for(lambda: arena.is_decided(arena.now() + 0.2), 10, "fires of all that was resumed")
+    resumed = time.time()
+    wait_for(lambda: arena.is_decided(resumed + PERIOD), 10, "fires of all that was resumed")
     verdict = arena.finish()
     _no_change_is_lost(arena, people)
     _no_fire_is_of_an_older_definition(arena)

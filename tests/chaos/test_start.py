@@ -31,6 +31,10 @@ SECRET = "S3CR3T-p4ss"
         (f"redis://:{SECRET}@127.0.0.1:1/0", None, "waiting for Redis at redis://:***@127.0.0.1:1/0"),
         (f"redis+sentinel://:{SECRET}@127.0.0.1:1/mymaster", None, "waiting for Redis"),
         (f"redis+sentinel://:{SECRET}@", 2, "Redis URL"),
+        (f"redis+sentinel://:{SECRET}@127.0.0.1:port/mymaster", 2, "Redis URL"),
+        (f"redis://:a#{SECRET}@127.0.0.1:6379/0", 2, "Redis URL"),
+        (f"redis://:{SECRET}/b@127.0.0.1:6379/0", 2, "%2F"),
+        (f"redis://127.0.0.1:port/0?password={SECRET}", 2, "Redis URL"),
     ],
 )
 def test_a_url_that_leads_nowhere(arena: Arena, url: str, code: int | None, words: str) -> None:
@@ -40,7 +44,7 @@ def test_a_url_that_leads_nowhere(arena: Arena, url: str, code: int | None, word
     beat.says(words)
     assert code in (None, beat.ends(5) if code else None)
     beat.process.terminate()
-    beat.ends()
+    beat.ends(5)
     _is_clean(beat.text)
 
 
