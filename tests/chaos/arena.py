@@ -197,7 +197,9 @@ class Arena:
         """SIGTERM to every beat, which all must still be running."""
         for beat in self.beats:
             beat.says("now ")
-        assert [beat.terminate() for beat in self.beats] == [0] * len(self.beats), self.logs()
+        for beat in self.beats:
+            beat.process.terminate()
+        assert [beat.ends() for beat in self.beats] == [0] * len(self.beats), self.logs()
 
     def ran(self) -> Counter[str]:
         """What workers ran, and how often."""
@@ -222,7 +224,7 @@ class Arena:
 
     def _leading_pid(self) -> int:
         owner: Any = self.client.hget(self.keys.leader, "owner") or b""
-        return int((owner.split(b":") + [b"0"])[1] or 0) if owner else 0
+        return int(owner.split(b":")[1]) if owner else 0
 
 
 ArenaOn = Callable[..., Arena]

@@ -1,12 +1,12 @@
 """A TCP proxy in front of a server's unix socket, which does to its connections what networks do.
 
-    cut        a request with some bytes reaches the server; the connection is closed before its reply is passed on
-    precut     a request with some bytes never reaches the server; the connection is closed
-    reset_all  every connection is closed at once
-    blackhole  nothing passes, either way, and nobody is told; what was sent meanwhile arrives when it is over, as TCP
-               would deliver it, even from a client that has given up since
-    delay      every piece of data waits so many seconds
-    throttle   replies pass at so many bytes a second
+cut        a request with some bytes reaches the server; the connection is closed before its reply is passed on
+precut     a request with some bytes never reaches the server; the connection is closed
+reset_all  every connection is closed at once
+blackhole  nothing passes, either way, and nobody is told; what was sent meanwhile arrives when it is over, as TCP
+           would deliver it, even from a client that has given up since
+delay      every piece of data waits so many seconds
+throttle   replies pass at so many bytes a second
 """
 
 from __future__ import annotations

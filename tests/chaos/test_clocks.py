@@ -7,7 +7,7 @@ import shutil
 import struct
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,9 @@ class WrongClock:
             file.write(struct.pack("=q", round(seconds * 1000)))
 
 
+MakeClock = Callable[..., WrongClock]
+
+
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled shim. Skipped where there is no compiler."""
@@ -45,17 +48,18 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def wrong_clock(shim: Path, tmp_path: Path) -> Iterator[object]:
+def wrong_clock(shim: Path, tmp_path: Path) -> MakeClock:
+    """Makes clocks that are off; their `environ` starts a process under one."""
     made: list[WrongClock] = []
 
     def make(seconds: float = 0) -> WrongClock:
         made.append(WrongClock(shim, tmp_path / f"offset-{len(made)}", seconds))
         return made[-1]
 
-    yield make
+    return make
 
 
-def test_dup_beats_with_clock_skew(arena: Arena, wrong_clock: type, note: Note) -> None:
+def test_dup_beats_with_clock_skew(arena: Arena, wrong_clock: MakeClock, note: Note) -> None:
     """Two seconds behind, right, two ahead; each leads in turn, and the same nominal times come out."""
     arena.declare()
     offsets = (-2, 0, 2)
@@ -69,7 +73,7 @@ def test_dup_beats_with_clock_skew(arena: Arena, wrong_clock: type, note: Note) 
     note(len(offsets) * rounds(1), arena.finish())
 
 
-def test_a_clock_far_off_does_not_lead(arena: Arena, wrong_clock: type, note: Note) -> None:
+def test_a_clock_far_off_does_not_lead(arena: Arena, wrong_clock: MakeClock, note: Note) -> None:
     """Seven seconds behind it says so and leaves the lease alone; put right, it stands for leader."""
     arena.declare()
     clock = wrong_clock(-7)
@@ -82,7 +86,7 @@ def test_a_clock_far_off_does_not_lead(arena: Arena, wrong_clock: type, note: No
 
 
 @pytest.mark.parametrize("seconds", [6 * 3600, -2 * 3600])
-def test_clock_step(arena: Arena, wrong_clock: type, note: Note, seconds: int) -> None:
+def test_clock_step(arena: Arena, wrong_clock: MakeClock, note: Note, seconds: int) -> None:
     """The leader's clock jumps by hours: it steps down, the standby goes on at once, and no fire is early."""
     arena.declare()
     clock = wrong_clock()
@@ -100,7 +104,7 @@ def test_clock_step(arena: Arena, wrong_clock: type, note: Note, seconds: int) -
     note(1, verdict)
 
 
-def test_clock_small_steps(arena: Arena, wrong_clock: type, rng: random.Random, note: Note) -> None:
+def test_clock_small_steps(arena: Arena, wrong_clock: MakeClock, rng: random.Random, note: Note) -> None:
     """The clock of the beat that leads is set back and forth by up to two seconds, again and again."""
     arena.declare(4 * SCALE)
     clock = wrong_clock()
@@ -112,7 +116,7 @@ def test_clock_small_steps(arena: Arena, wrong_clock: type, rng: random.Random, 
 
 
 def test_the_clock_of_redis_jumps(
-    arena_on: ArenaOn, start_server: StartServer, wrong_clock: type, monkeypatch: pytest.MonkeyPatch, note: Note
+    arena_on: ArenaOn, start_server: StartServer, wrong_clock: MakeClock, monkeypatch: pytest.MonkeyPatch, note: Note
 ) -> None:
     """An hour ahead, and back: beats step down, and what they then decide is neither early nor double."""
     clock = wrong_clock()

@@ -21,7 +21,7 @@ WRONG = str(Path(__file__).with_name("wrong.py"))
 def killed(arena: Arena, rng: random.Random, committer: str) -> Verdict:
     """What the checker says of a committer whose beats are killed again and again."""
     arena.program = (WRONG, committer)
-    arena.declare(4, count=2)
+    arena.declare(3.5, count=2)
     arena.start(2)
     kill_beats(arena, rng)
     return arena.judge()
@@ -45,7 +45,7 @@ def test_a_lock_without_a_cursor_loses(arena: Arena, rng: random.Random) -> None
 
 def test_the_right_commit_in_the_same_place_passes(arena: Arena, rng: random.Random) -> None:
     verdict = killed(arena, rng, "right")
-    assert (verdict.violations, verdict.fires) == ([], 80)
+    assert (verdict.violations, verdict.fires) == ([], 70)
 
 
 @pytest.mark.parametrize("committer", ["key-first", "enqueue-first"])

@@ -12,6 +12,7 @@ from scheduler.leader import LEASE_SECONDS
 from tests.chaos.arena import RQBEAT, SCALE, Arena, rounds
 from tests.chaos.conftest import Note
 from tests.chaos.nemesis import freeze, kill_beats
+from tests.chaos.proxy import Proxy
 from tests.integration.conftest import wait_for
 
 FAILPOINT = "RQBEAT_FAILPOINT"
@@ -149,3 +150,16 @@ def test_clock_suspend_resume(arena: Arena, note: Note) -> None:
     arena.goes_on(within=3)
     note(1, arena.finish())
 
+
+def test_sc_many_due_together(arena: Arena, proxy: Proxy, note: Note) -> None:
+    """3,000 schedules due at one instant, 20 ms to each call, and a leader that dies on the way: each fires once."""
+    arena.declare(1, count=3000, period=1, lead=6)
+    proxy.delay = 0.02
+    arena.start(2)
+    for beat in arena.beats:
+        beat.says("now ", 6)
+    wait_for(arena.decided, 10, "the first fires")
+    arena.replace(arena.has_leader())
+    verdict = arena.finish()
+    assert verdict.fires == 3000
+    note(1, verdict)

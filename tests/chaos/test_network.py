@@ -36,16 +36,17 @@ def test_replies_of_commits_are_lost(arena: Arena, proxy: Proxy, note: Note) -> 
     assert "Redis answers again" in "".join(beat.text for beat in arena.beats)
 
 
-@pytest.mark.parametrize("script", ["commit", "due", "lease_renew"])
-def test_requests_are_lost(arena: Arena, proxy: Proxy, note: Note, script: str) -> None:
-    """What never arrived is sent again."""
+def test_requests_are_lost(arena: Arena, proxy: Proxy, note: Note) -> None:
+    """What never arrived is sent again, whatever it was."""
     arena.declare()
     arena.start()
     arena.goes_on()
-    proxy.every, proxy.precut = 2, sha(script)
-    wait_for(lambda: proxy.strikes >= rounds(2 if script == "lease_renew" else 8), 60 * SCALE, "lost requests")
-    proxy.precut = None
-    arena.goes_on()
+    proxy.every = 2
+    for script, count in (("commit", 8), ("due", 8), ("lease_renew", 1)):
+        proxy.precut, before = sha(script), proxy.strikes
+        wait_for(lambda: proxy.strikes >= before + rounds(count), 60 * SCALE, f"lost requests: {script}")  # noqa: B023 - called before the next round
+        proxy.precut = None
+        arena.goes_on()
     note(proxy.strikes, arena.finish())
 
 
@@ -60,7 +61,7 @@ def test_a_network_that_swallows_everything(arena: Arena, proxy: Proxy, rng: ran
     arena.declare()
     arena.start(2)
     arena.beats.append(arena.beat(arena.direct))
-    spans = [0.2, 2.5, 4.5] if SCALE <= 1 else [0.2, 15.0, *(rng.uniform(0.2, 15) for _ in range(rounds(1)))]
+    spans = [0.2, 4.5] if SCALE <= 1 else [0.2, 15.0, *(rng.uniform(0.2, 15) for _ in range(rounds(1)))]
     for seconds in spans:
         arena.has_leader()
         arena.goes_on()
@@ -87,7 +88,7 @@ def test_a_slow_network(arena: Arena, proxy: Proxy, note: Note, delay: float, th
     arena.goes_on()
     proxy.delay, proxy.throttle = delay, throttle
     before, began = _cpu_seconds(arena), time.monotonic()
-    arena.goes_on(200 * rounds(1), within=60 * SCALE)
+    arena.goes_on(100 * rounds(1), within=60 * SCALE)
     assert (_cpu_seconds(arena) - before) / (time.monotonic() - began) < 0.2
     proxy.delay = proxy.throttle = 0
     note(1, arena.finish())

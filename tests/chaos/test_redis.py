@@ -22,9 +22,7 @@ from tests.integration.conftest import wait_for
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
-def test_redis_killed_seven_times(
-    arena_on: ArenaOn, start_server: StartServer, rng: random.Random, note: Note
-) -> None:
+def test_redis_killed_seven_times(arena_on: ArenaOn, start_server: StartServer, rng: random.Random, note: Note) -> None:
     """kill -9 with appendfsync always: what was acknowledged is there again, and nothing is fired twice."""
     own = start_server(*DURABLE)
     arena = arena_on(own.url)
@@ -84,7 +82,9 @@ def test_a_queue_that_turns_into_something_else(arena: Arena, note: Note) -> Non
     broken = arena.tick(100, arena.triggers["tick-0"])
     arena.store([broken])
     with (arena.folder / "app.py").open("a") as app:
-        app.write(f"scheduler.schedule(Tick, scheduler.list()[0].trigger, id='tick-100', args=[100], **{arena.options})\n")
+        app.write(
+            f"scheduler.schedule(Tick, scheduler.list()[0].trigger, id='tick-100', args=[100], **{arena.options})\n"
+        )
     arena.start(2)
     arena.goes_on()
     key = arena.keys.rq_queue("broken")
@@ -170,7 +170,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MB. Skipped where mounting is not allowed."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], capture_output=True, check=False)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(disk)], capture_output=True, check=False
+    )
     if made.returncode:
         pytest.skip(f"no file system of its own: {made.stderr.decode().strip()}")
     yield disk
@@ -181,7 +183,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_disk_that_is_full(
     small_disk: Path, arena_on: ArenaOn, start_server: StartServer, note: Note, fsync: str
 ) -> None:
-    """Redis can't write its file: beats say so and wait. With room and a restart, all that was acknowledged is there."""
+    """Redis can't write its file: beats say so and wait. After a restart all that was acknowledged is there."""
     own = start_server("--appendonly", "yes", "--appendfsync", fsync, folder=small_disk)
     arena = arena_on(own.url)
     arena.declare(count=5)

@@ -18,7 +18,7 @@ from scheduler.triggers import IntervalTrigger
 from tests.chaos.arena import Arena
 
 NOON = 1_700_049_600_000
-SECRET = "S3CR3T-p4ss"
+SECRET = "S3CR3T-p4ss"  # noqa: S105 - it opens nothing
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from shared.outbox import using_outbox
+from shared.redisio.dispatch import RedisOutbox
 from tests.chaos.arena import SCALE, Arena, Tick
 from tests.chaos.conftest import Note
 from tests.chaos.nemesis import kill_beats
 from tests.integration.conftest import Program, wait_for
-
-from shared.outbox import using_outbox
-from shared.redisio.dispatch import RedisOutbox
 
 
 def start_workers(arena: Arena, count: int) -> list[Program]:

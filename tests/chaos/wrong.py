@@ -33,7 +33,7 @@ PAUSE = 0.02
 class InSteps(RedisTimetable):
     """What all of them share: the writes of a commit, one by one."""
 
-    def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
+    def commit(self, _lease: Lease, plans: Sequence[Planned]) -> Committed | None:
         with store_errors():
             for planned in plans:
                 self.fire_all(planned, [one for one in planned.plan.decisions if isinstance(one, Fire)])
@@ -49,7 +49,8 @@ class InSteps(RedisTimetable):
         return bool(self._client.set(f"{self._keys.fired_prefix}{schedule_id}:{fire.nominal}", fire.job_id, nx=True))
 
     def push(self, fire: Fire) -> None:
-        self._client.hset(self._keys.rq_job(fire.job_id), mapping={"status": "queued", "data": "x", "origin": "default"})
+        record = {"status": "queued", "data": "x", "origin": "default"}
+        self._client.hset(self._keys.rq_job(fire.job_id), mapping=record)
         self._client.sadd(self._keys.rq_queues, self._keys.rq_queue("default"))
         self._client.rpush(self._keys.rq_queue("default"), fire.job_id)
 
