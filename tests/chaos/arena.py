@@ -147,6 +147,7 @@ class Arena:
         """Give back the lease of a leader that is dead, as if three seconds had passed for a standby."""
         if self._leading_pid() not in {beat.process.pid for beat in self.beats}:
             self.client.hset(self.keys.leader, "owner", "")
+            self.client.publish(self.keys.wake, "released")
 
     def decided(self) -> int:
         """How many entries the ledger has."""

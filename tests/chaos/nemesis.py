@@ -26,6 +26,17 @@ def kill_beats(arena: Arena, rng: random.Random) -> int:
     return killed
 
 
+def kill_leaders_at_work(arena: Arena, rng: random.Random, kills: int) -> int:
+    """SIGKILL the leader at a random moment within 50 ms after it has enqueued something, and start another."""
+    for _ in range(kills):
+        leader = arena.has_leader()
+        arena.goes_on(1)
+        time.sleep(rng.uniform(0, 0.05))
+        arena.replace(leader)
+        arena.bury_leader()
+    return kills
+
+
 def freeze(beat: Program, seconds: float) -> None:
     """SIGSTOP a beat for a while, as a suspended machine or a stalled disk would."""
     beat.process.send_signal(signal.SIGSTOP)

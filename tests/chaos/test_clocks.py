@@ -68,7 +68,7 @@ def test_dup_beats_with_clock_skew(arena: Arena, wrong_clock: MakeClock, note: N
         beat.says("now leader")
         arena.goes_on(50)
         beat.kill()
-        arena.client.hset(arena.keys.leader, "owner", "")
+        arena.bury_leader()
     arena.start()
     note(len(offsets) * rounds(1), arena.finish())
 

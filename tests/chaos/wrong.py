@@ -2,12 +2,12 @@
 
 `wrong.py NAME …` is `rqbeat …` with the commit replaced by one that other schedulers have. Everything else is the real
 beat. What the product does in one step is done here in several, with a pause where a process may die; the pause makes
-a matter of milliseconds a matter of course, it creates no fault that was not there.
+likely what else is rare, and creates no fault that was not there.
 
     key-first      the dedupe key is set, then the job pushed: a kill in between loses the fire, for the key says "done"
     enqueue-first  the job is pushed, then the cursor moved: a kill in between fires it again
-    lock-only      a leader alone fires, and remembers in its memory what it has fired: what was due while nobody led
-                   is lost
+    lock-only      a leader alone fires, from the moment when it began to lead, and remembers what it has fired in its
+                   memory: what the one before it did not get done is lost
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from scheduler.ports import Committed, DueBatch, Lease, Planned, PlanResult
 from scheduler.store import RedisTimetable
 from shared.redisio.connection import server_now, store_errors
 
-PAUSE = 0.02
+PAUSE = 0.03
 
 
 class InSteps(RedisTimetable):
@@ -90,18 +90,20 @@ class EnqueueFirst(InSteps):
 class LockOnly(InSteps):
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
-        self._born = self.now()
+        self._leads_since = 0
         self._fired: dict[str, int] = {}
 
     def due(self, now: int, most: int, most_late: int) -> DueBatch:
         batch = super().due(now, most, most_late)
-        rows = [replace(row, cursor=self._fired.get(row.id, self._born)) for row in batch.rows]
+        self._leads_since = self._leads_since or self.now() - 1
+        rows = [replace(row, cursor=self._fired.get(row.id, self._leads_since)) for row in batch.rows]
         return replace(batch, rows=rows)
 
     def fire_all(self, planned: Planned, fires: Sequence[Fire]) -> None:
         for fire in fires:
             self.push(fire)
             self.record(fire, planned.schedule.id)
+            time.sleep(PAUSE)
         self._fired[planned.schedule.id] = planned.plan.cursor
         self.advance(planned)
 
