@@ -8,6 +8,7 @@ connection can't hang a beat. Errors leave this package as two kinds: try again 
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -68,7 +69,7 @@ def store_errors() -> Iterator[None]:
     except redis.exceptions.ResponseError as error:
         raise _of_response(error) from error
     except (redis.exceptions.RedisError, OSError) as error:
-        raise StoreUnavailableError(f"Redis does not answer: {_first_line(error)}") from error
+        raise _of_connection(error) from error
 
 
 def server_now(client: redis.Redis) -> int:
@@ -110,6 +111,14 @@ def _warnings(info: dict[str, object]) -> list[str]:
     if info.get("aof_enabled") or info.get("rdb_last_save_time") is None:
         return []
     return ["Redis keeps no append-only file: after a crash of the server the newest decisions may be lost"]
+
+
+def _of_connection(error: Exception) -> StoreError:
+    """A certificate that is not trusted stays so; a handshake that broke off may go well the next time."""
+    broke_off = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+    if isinstance(error.__context__, ssl.SSLError) and not isinstance(error.__context__, broke_off):
+        return StoreRefusedError(f"TLS with Redis fails: {_first_line(error)}")
+    return StoreUnavailableError(f"Redis does not answer: {_first_line(error)}")
 
 
 def _of_response(error: redis.exceptions.ResponseError) -> Exception:
