@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import shutil
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +52,37 @@ def test_a_url_that_leads_nowhere(arena: Arena, url: str, code: int | None, word
     assert code in (None, beat.ends(5) if code else None)
     beat.process.terminate()
     beat.ends(5)
+    _is_clean(beat.text)
+
+
+@pytest.fixture
+def tls_port(tmp_path: Path) -> Iterator[int]:
+    """Where a server shakes hands with a certificate that nobody has signed. Skipped without openssl."""
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl: no certificate can be made")
+    key, certificate = str(tmp_path / "key.pem"), str(tmp_path / "certificate.pem")
+    made = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
+    subprocess.run(["openssl", *made, "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=_shake_hands, args=(listener, context), daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def _shake_hands(listener: socket.socket, context: ssl.SSLContext) -> None:
+    while listener.fileno() >= 0:
+        with contextlib.suppress(OSError), listener.accept()[0] as near:
+            context.wrap_socket(near, server_side=True).close()
+
+
+def test_a_certificate_that_is_not_trusted(arena: Arena, tls_port: int) -> None:
+    arena.declare()
+    beat = arena.beat(f"rediss://:{SECRET}@localhost:{tls_port}/0")
+    assert beat.ends() == 2
+    assert "TLS with Redis fails" in beat.text
+    assert "certificate verify failed" in beat.text
+    assert len(beat.text.splitlines()) == 1
     _is_clean(beat.text)
 
 
