@@ -86,6 +86,7 @@ class Beat:
             self._reached("waiting")
             if self._bell.wait(seconds):
                 self._head = LOOK
+                self._leader.look_soon()
         self._resign()
 
     def turn(self) -> float:
