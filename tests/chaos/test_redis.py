@@ -6,13 +6,17 @@ import contextlib
 import random
 import shutil
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from shared.errors import StoreError
+from shared.redisio.connection import connect
+from shared.redisio.scripts import Script
 from shared.redisio.server import OwnServer
 from tests.chaos.arena import SCALE, Arena, ArenaOn, rounds
 from tests.chaos.conftest import Note, StartServer
@@ -42,7 +46,8 @@ def test_redis_noscript(arena: Arena, note: Note) -> None:
     """The script cache is emptied every 100 ms: nobody notices."""
     arena.declare(3 * SCALE)
     arena.start(2)
-    note(repeat(arena, 0.1, arena.client.script_flush), arena.finish())
+    flushes = repeat(arena, 0.1, arena.client.script_flush)
+    note(flushes, arena.finish())
     assert arena.said("ERROR") == 0
 
 
@@ -221,3 +226,15 @@ def _fires_until_trouble(arena: Arena) -> set[str | None]:
 
     wait_for(is_troubled, 20, "a line")
     return known
+
+
+def test_a_script_is_run_however_often_redis_forgets_it(arena: Arena) -> None:
+    """The cache is emptied without a pause: no call fails for it."""
+    is_over = threading.Event()
+    script = Script(arena.client, "lease_release")
+    with ThreadPoolExecutor(1) as pool, connect(arena.direct) as forgetful:
+        emptying = pool.submit(lambda: [forgetful.script_flush() for _ in iter(is_over.is_set, True)])
+        answers = {script([arena.keys.leader, arena.keys.wake], ["nobody", "0"]) for _ in range(500)}
+        is_over.set()
+        assert len(emptying.result()) > 50
+    assert answers == {0}
