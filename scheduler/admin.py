@@ -70,11 +70,11 @@ class Admin:
         Raises ConflictError, and changes nothing, when somebody else has changed it since.
         """
         held = self.held([schedule.id])
-        if held[schedule.id].revision != revision or "conflict" in self._write([schedule], held, reason):
-            raise ConflictError(
-                f"schedule {schedule.id!r} has changed since revision {revision} was read: read it again"
-            )
-        return revision + 1
+        if held[schedule.id].revision == revision:
+            ((code, made),) = self._write([schedule], held, reason)
+            if code != "conflict":
+                return made
+        raise ConflictError(f"schedule {schedule.id!r} has changed since revision {revision} was read: read it again")
 
     def pause(self, schedule_id: str, reason: str = "", until: int | None = None) -> bool:
         """Stop deciding fires until resumed, by a beat at `until` (ms) if it is given.
@@ -147,13 +147,13 @@ class Admin:
             if not left:
                 return changes
             codes = self._write(left, held, reason)
-            changes |= {item.id: code for item, code in zip(left, codes, strict=True) if code != "conflict"}  # type: ignore[misc]
+            changes |= {item.id: code for item, (code, _) in zip(left, codes, strict=True) if code != "conflict"}  # type: ignore[misc]
             left = [item for item in left if item.id not in changes]
         if left:
             raise StoreUnavailableError(f"schedule {left[0].id!r} keeps changing; it was not written")
         return changes
 
-    def _write(self, schedules: Sequence[Schedule], held: dict[str, Held], reason: str) -> list[str]:
+    def _write(self, schedules: Sequence[Schedule], held: dict[str, Held], reason: str) -> list[tuple[str, int]]:
         keys, now = self._keys, server_now(self._client)
         header = {
             "schedule": keys.schedule_prefix,
@@ -163,7 +163,7 @@ class Admin:
         }
         items = [_item(schedule, held[schedule.id], now) for schedule in schedules]
         reply = self._upsert([keys.schedules, keys.timetable, keys.control, keys.wake], [pack(header), pack(items)])
-        return [text(code) for code in reply]
+        return [(text(code), revision) for code, revision in reply]
 
     def _act(self, schedule_id: str, arguments: dict[str, object], reason: str) -> str:
         common = {

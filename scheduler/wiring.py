@@ -19,6 +19,7 @@ from scheduler.admin import Admin
 from scheduler.beat import Beat
 from scheduler.bell import Bell
 from scheduler.clockcheck import ClockCheck
+from scheduler.failpoint import kill_at
 from scheduler.handfire import HandFire
 from scheduler.leader import Leader
 from scheduler.pacing import BackOff, Seldom
@@ -119,6 +120,7 @@ def build_beat(
             Seldom(chores.prune, PRUNE_SECONDS, clock),
             Seldom(SelfAudit(Reader(client, keys)), AUDIT_SECONDS, clock),
         ],
+        reached=kill_at(settings.failpoint),
     )
 
 

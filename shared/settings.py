@@ -5,6 +5,7 @@
     namespace   --namespace  RQBEAT_NAMESPACE                     namespace
     app         APP          RQBEAT_APP                           app
     version                  RQBEAT_APP_VERSION                   version
+    failpoint                RQBEAT_FAILPOINT                     (where a test has a beat killed: no file may say so)
 
 Without any of them, the server that an `rqbeat dev` in this folder has started (`.rqbeat/url`), else Redis on this
 host. A name that is none of these, in a file or behind `RQBEAT_`, is an error: a typing error must not pass as a
@@ -16,16 +17,18 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 from shared.errors import ConfigurationError
 from shared.keys import Keys
 
+_PASSWORD = re.compile(r"^([^/]*//[^:]*|[^/:]*):.*@", re.DOTALL)
+_PASSWORD_OPTION = re.compile(r"(password=)[^&]*")
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 DEV_URL = Path(".rqbeat") / "url"
 _ENVIRONMENT = {
@@ -33,8 +36,9 @@ _ENVIRONMENT = {
     "RQBEAT_NAMESPACE": "namespace",
     "RQBEAT_APP": "app",
     "RQBEAT_APP_VERSION": "version",
+    "RQBEAT_FAILPOINT": "failpoint",
 }
-_NAMES = tuple(_ENVIRONMENT.values())
+_IN_FILES = tuple(name for name in _ENVIRONMENT.values() if name != "failpoint")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class Settings:
     namespace: str = ""
     app: str | None = None
     version: str | None = None
+    failpoint: str | None = None
     rq_prefix: str = "rq"
     flags: frozenset[str] = frozenset()
     """The names that were given as flags: nothing beats them."""
@@ -84,12 +89,8 @@ def load(
 
 
 def redact(url: str) -> str:
-    """A URL as it may be shown: its password, if any, as ***."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:***@{host}"))
+    """A URL as it may be shown: its password, if any, as ***. Also one that is wrong, as by a password not encoded."""
+    return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -128,7 +129,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _checked(table: Mapping[str, Any], path: Path) -> dict[str, str]:
-    _refuse_unknown(table, _NAMES, str(path))
+    _refuse_unknown(table, _IN_FILES, str(path))
     for name, value in table.items():
         if not isinstance(value, str):
             raise ConfigurationError(f"{path}: {name} must be text, got {value!r:.80}")

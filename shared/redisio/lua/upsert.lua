@@ -1,10 +1,13 @@
 -- Add or replace schedules. Each is applied by itself, if its stored revision is the one that its writer read.
 --
+-- Revisions rise by one, from Redis' clock (ms) when the schedule was added: one that was removed and added anew, or
+-- added to a Redis that had lost it, has none in common with what a beat or a person still remembers of it.
+--
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel
 -- ARGV  1 header: {schedule (prefix), actor, reason, bound of the control log}
 --       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields}
 --         fields: a flat list that replaces what is stored of the definition
--- returns one code per item: added, changed, conflict
+-- returns {code, revision} per item: added, changed, or conflict and the revision that is stored
 
 local schedules, timetable, control, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local h = cmsgpack.unpack(ARGV[1])
@@ -20,8 +23,8 @@ local function carried_over(key, item)
   return status, math.max(cursor, item[3])
 end
 
-local function write(key, item, status, cursor)
-  redis.call('HSET', key, 'rev', item[2] + 1, 'status', status, 'cursor', digits(cursor), unpack(item[7]))
+local function write(key, item, revision, status, cursor)
+  redis.call('HSET', key, 'rev', digits(revision), 'status', status, 'cursor', digits(cursor), unpack(item[7]))
   if status == 'active' and item[6] then
     redis.call('HSET', key, 'next', item[5] and digits(item[5]) or '')
     redis.call('ZADD', timetable, digits(item[6]), item[1])
@@ -34,22 +37,23 @@ end
 for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
   local key = h.schedule .. item[1]
   local stored = tonumber(redis.call('HGET', key, 'rev') or 0)
+  local revision = stored == 0 and now_ms() or stored + 1
   if stored ~= item[2] then
-    codes[i] = 'conflict'
+    codes[i] = {'conflict', stored}
   elseif stored == 0 then
     redis.call('SADD', schedules, item[1])
     redis.call('HSET', key, 'fired', 0, 'created', digits(now_ms()), 'since', digits(item[3]))
-    write(key, item, item[6] and 'active' or 'completed', item[3])
-    codes[i] = 'added'
+    write(key, item, revision, item[6] and 'active' or 'completed', item[3])
+    codes[i] = {'added', revision}
   else
     local status, cursor = carried_over(key, item)
     redis.call('HDEL', key, 'error')
     if item[4] then redis.call('HSET', key, 'since', digits(cursor)) end
-    write(key, item, status, cursor)
-    codes[i] = 'changed'
+    write(key, item, revision, status, cursor)
+    codes[i] = {'changed', revision}
   end
-  if codes[i] ~= 'conflict' then
-    redis.call('XADD', control, 'MAXLEN', '~', h.bound, '*', 'action', codes[i], 'schedule', item[1],
+  if codes[i][1] ~= 'conflict' then
+    redis.call('XADD', control, 'MAXLEN', '~', h.bound, '*', 'action', codes[i][1], 'schedule', item[1],
       'actor', h.actor, 'reason', h.reason)
   end
 end
