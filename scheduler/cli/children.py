@@ -25,9 +25,13 @@ class Child:
 
 
 class Children:
-    """Processes of this same program. `hear` is called, from threads, with each line that one of them writes."""
+    """Processes of this same program. `hear` is called, from threads, with a name and each line that it writes.
 
-    def __init__(self, clock: Clock, hear: Callable[[str], None]) -> None:
+    `is_unheard` is true once nobody reads any more what `hear` prints.
+    """
+
+    def __init__(self, clock: Clock, hear: Callable[[str, str], None]) -> None:
+        self.is_unheard = False
         self._clock = clock
         self._hear = hear
         self._all: list[Child] = []
@@ -41,6 +45,7 @@ class Children:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            encoding="utf-8",
             errors="replace",
             env={**os.environ, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
@@ -54,15 +59,17 @@ class Children:
         """A child that has ended, if any."""
         return next((child for child in self._all if child.process.poll() is not None), None)
 
-    def stop(self) -> None:
-        """Ask all to end, wait for them, and kill what is left after the grace."""
+    def stop(self, is_hurried: Callable[[], bool]) -> list[str]:
+        """Ask all to end, wait for them, and kill what is left after the grace or in a hurry: the names of those."""
         self._signal(signal.SIGTERM)
         ends = self._clock.monotonic() + GRACE_SECONDS
-        while self._running() and self._clock.monotonic() < ends:
+        while self._running() and self._clock.monotonic() < ends and not is_hurried():
             self._clock.sleep(0.05)
+        left = [child.name for child in self._running()]
         self._signal(signal.SIGKILL)
         for child in self._all:
             child.process.wait()
+        return left
 
     def _running(self) -> list[Child]:
         return [child for child in self._all if child.process.poll() is None]
@@ -73,4 +80,7 @@ class Children:
 
     def _listen(self, child: Child) -> None:
         for line in child.process.stdout or ():
-            self._hear(f"{child.name:>6} | {line.rstrip()}")
+            try:
+                self._hear(child.name, line)
+            except BrokenPipeError:  # read on all the same: a full pipe would hold up the child's own end
+                self.is_unheard = True

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from scheduler.cli.cells import clean, pad, width
 from shared.settings import Settings, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -48,8 +49,8 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """The lines of a table."""
-    texts = [["-" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headings, *texts, strict=True)]
+    texts = [["-" if cell is None else clean(str(cell)) for cell in row] for row in rows]
+    widths = [max(map(width, column)) for column in zip(headings, *texts, strict=True)]
     numeric = [bool(rows) and all(isinstance(row[i], int | float) for row in rows) for i in range(len(headings))]
     return [_line(cells, widths, numeric) for cells in (headings, *texts)]
 
@@ -71,8 +72,5 @@ def span(seconds: float) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
-    padded = (
-        cell.rjust(width) if right else cell.ljust(width)
-        for cell, width, right in zip(cells, widths, numeric, strict=True)
-    )
+    padded = (pad(cell, room, right=right) for cell, room, right in zip(cells, widths, numeric, strict=True))
     return "  ".join(padded).rstrip()

@@ -6,27 +6,27 @@ in `.rqbeat/` in the current folder, so that a pause or a queue outlives a resta
 
 from __future__ import annotations
 
-import fcntl
-import shutil
-import signal
+import os
 import socket
 import tempfile
-from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 import click
 
 from scheduler.catalog import load_manager
-from scheduler.cli.children import Children
+from scheduler.cli.cells import width
+from scheduler.cli.children import GRACE_SECONDS, Children
 from scheduler.cli.common import redis_options, settings, table
+from scheduler.cli.devfolder import DevFolder, dev_folder
+from scheduler.cli.heard import Heard
+from scheduler.cli.interrupts import Interrupts
 from scheduler.cli.listing import HEADINGS, schedule_rows
 from scheduler.cli.queues import HEADINGS as QUEUE_HEADINGS
 from scheduler.cli.queues import queue_rows
-from scheduler.cli.screen import Screen
+from scheduler.cli.screen import Line, Screen, fitted
 from scheduler.readers import Reader
 from scheduler.wiring import open_client
 from shared.clock import Clock, SystemClock
@@ -35,10 +35,11 @@ from shared.redisio.queues import queues
 from shared.redisio.server import OwnServer
 from shared.settings import DEFAULT_URL, Settings
 
-FOLDER = ".rqbeat"
 PORT = 6379
 TABLE_EVERY = 5
-LINES_KEPT = 200
+LEFT_OUT = ("LAST", "NEXT", "TRIGGER", "QUEUE")
+QUEUE_LEFT_OUT = ("DEFERRED", "TAKEN", "OLDEST", "SCHEDULED")
+"""The columns that a narrow terminal does without, the first one first."""
 
 
 @click.command()
@@ -50,110 +51,154 @@ def dev(app: str | None, processes: int, url: str | None, namespace: str | None)
     asked = settings(url, namespace, app)
     asked = asked.of_app(load_manager(asked.app))
     clock = SystemClock()
-    named = asked.url if "url" in asked.flags or asked.url != DEFAULT_URL else None
-    with _server(named, clock) as own_url, _interruptible():
-        _run(asked.app or "", replace(asked, url=own_url), processes, clock)
+    with Interrupts(clock) as interrupts, dev_folder() as folder, _server(asked, folder, clock) as own:
+        found = replace(asked, url=own.url) if own else asked
+        _Session(found, folder, own, interrupts, clock).run(processes)
 
 
-def _run(spec: str, found: Settings, processes: int, clock: Clock) -> None:
-    lines: deque[str] = deque(maxlen=LINES_KEPT)
-    with Screen() as screen:
-        children = Children(clock, lines.append if screen.is_live else click.echo)
+class _Session:
+    """Beat and workers from their start to their end, and what is shown of them."""
+
+    def __init__(
+        self, found: Settings, folder: DevFolder, own: OwnServer | None, interrupts: Interrupts, clock: Clock
+    ) -> None:
+        self._found = found
+        self._folder = folder
+        self._own = own
+        self._interrupts = interrupts
+        self._clock = clock
+        self._screen = Screen()
+        self._heard = Heard(folder.log, is_shown_at_once=not self._screen.is_live)
+        self._children = Children(clock, self._heard)
+
+    def run(self, processes: int) -> None:
+        """Blocks until interrupted. Raises RqbeatError when a part of it ends by itself."""
         try:
-            shared_flags = ["--url", found.url, *(["--namespace", found.namespace] if found.namespace else [])]
-            children.start("beat", ["run", spec, "--verbose", *shared_flags])
-            children.start("worker", ["worker", "--app", spec, "-n", str(processes), *shared_flags])
-            _watch(View(found, clock, lines), screen, children, clock)
+            with self._screen:
+                self._start(processes)
+                self._watch(View(self._found, self._clock, self._heard))
         except KeyboardInterrupt:
-            click.echo("stopping …", err=True)
+            _tell(f"stopping; waiting up to {GRACE_SECONDS:.0f} s for running jobs; Ctrl-C again ends now")
         finally:
-            children.stop()
+            self._interrupts.begin_ending()
+            self._end()
 
+    def _start(self, processes: int) -> None:
+        spec, found = self._found.app or "", self._found
+        shared_flags = ["--url", found.url, *(["--namespace", found.namespace] if found.namespace else [])]
+        self._children.start("beat", ["run", spec, "--verbose", *shared_flags])
+        self._children.start("worker", ["worker", "--app", spec, "-n", str(processes), *shared_flags])
 
-def _watch(view: View, screen: Screen, children: Children, clock: Clock) -> None:
-    """Draw until interrupted: each second on a terminal, now and then elsewhere."""
-    turn = 0
-    while not (ended := children.ended()):
-        if screen.is_live or turn % TABLE_EVERY == TABLE_EVERY - 1:
-            screen.draw(view.frame(with_lines=screen.is_live))
-        clock.sleep(1)
-        turn += 1
-    clock.sleep(0.2)  # its last words are still in the pipe
-    raise RqbeatError(f"the {ended.name} ended with code {ended.process.returncode}:\n{view.last_words(ended.name)}")
+    def _watch(self, view: View) -> None:
+        """Draw until a part ends: each second on a terminal, now and then elsewhere."""
+        if not self._screen.is_live:
+            click.echo(view.title())
+        turn = 0
+        while True:
+            self._check()
+            if self._screen.is_live:
+                self._screen.draw(view.frame(*self._screen.size))
+            elif turn % TABLE_EVERY == TABLE_EVERY - 1:
+                self._screen.draw(view.tables())
+            self._clock.sleep(1)
+            turn += 1
+
+    def _check(self) -> None:
+        if self._children.is_unheard:
+            raise BrokenPipeError
+        if self._own and self._own.exit_code is not None:
+            log = self._folder.data_of(self._found.app or "") / "server.log"
+            raise RqbeatError(f"the server ended with code {self._own.exit_code}; its log is {os.path.relpath(log)}")
+        if ended := self._children.ended():
+            self._clock.sleep(0.2)  # its last words are still in the pipe
+            words = self._heard.last_words(ended.name)
+            raise RqbeatError(f"the {ended.name} ended with code {ended.process.returncode}:\n{words}")
+
+    def _end(self) -> None:
+        killed = self._children.stop(lambda: self._interrupts.is_hurried)
+        if killed:
+            _tell(f"killed: {' and '.join(killed)}; a job that still ran counts as a failed attempt at the next start")
+        if self._folder.log and not self._children.is_unheard:
+            _tell(f"what they wrote is in {os.path.relpath(self._folder.log.path)}")
 
 
 class View:
     """What is drawn: schedules, queues, and the latest lines of the processes."""
 
-    def __init__(self, found: Settings, clock: Clock, lines: deque[str]) -> None:
+    def __init__(self, found: Settings, clock: Clock, heard: Heard) -> None:
         self._found = found
         self._clock = clock
-        self._lines = lines
+        self._heard = heard
         self._client = open_client(found, "rqbeat-dev")
         self._reader = Reader(self._client, found.keys)
 
-    def frame(self, *, with_lines: bool) -> list[str]:
-        """The lines of one frame."""
-        try:
-            parts = [self._title(), *self._schedules(), "", *self._queues()]
-        except StoreError as error:
-            parts = [self._title(), str(error)]
-        return [*parts, "", *list(self._lines)[-20:]] if with_lines else ["", *parts]
-
-    def last_words(self, name: str) -> str:
-        """The latest lines of one process; none where they were printed as they came."""
-        return "\n".join(line for line in self._lines if line.lstrip().startswith(name))
-
-    def _title(self) -> str:
+    def title(self) -> str:
+        """What this is, and where another terminal finds it."""
         return f"rqbeat dev · {self._found.shown_url} · Ctrl-C ends all"
 
-    def _schedules(self) -> list[str]:
-        return table(HEADINGS, schedule_rows(self._reader.schedules(), self._clock.now_ms()))
+    def frame(self, columns: int, rows: int) -> list[Line]:
+        """The lines of one frame of a terminal."""
+        return fitted(Line(self.title()), self._parts(columns), self._heard.latest(), rows)
 
-    def _queues(self) -> list[str]:
-        return table(QUEUE_HEADINGS, queue_rows(queues(self._client, self._found.keys, self._clock)))
+    def tables(self) -> list[Line]:
+        """The tables alone, as wide as they are."""
+        return [line for part in self._parts(None) for line in (Line(""), *part)]
+
+    def _parts(self, columns: int | None) -> list[list[Line]]:
+        try:
+            return [self._schedules(columns), self._queues(columns)]
+        except StoreError as error:
+            return [[Line(str(error), is_failure=True)]]
+
+    def _schedules(self, columns: int | None) -> list[Line]:
+        views = self._reader.schedules()
+        lines = _narrowed(HEADINGS, schedule_rows(views, self._clock.now_ms()), columns, LEFT_OUT)
+        return _marked(lines, [bool(view.error or view.errors) for view in views])
+
+    def _queues(self, columns: int | None) -> list[Line]:
+        views = queues(self._client, self._found.keys, self._clock)
+        lines = _narrowed(QUEUE_HEADINGS, queue_rows(views), columns, QUEUE_LEFT_OUT)
+        return _marked(lines, [view.failed > 0 for view in views])
+
+
+def _narrowed(
+    headings: Sequence[str], rows: Sequence[Sequence[object]], columns: int | None, left_out: Sequence[str]
+) -> list[str]:
+    """A table without as many of the columns that may be left out as do not fit."""
+    lines = table(headings, rows)
+    for name in left_out:
+        if columns is None or max(map(width, lines)) <= columns:
+            break
+        at = headings.index(name)
+        headings = [heading for heading in headings if heading != name]
+        rows = [[*row[:at], *row[at + 1 :]] for row in rows]
+        lines = table(headings, rows)
+    return lines
+
+
+def _marked(lines: Sequence[str], failures: Sequence[bool]) -> list[Line]:
+    return [Line(text, is_failure) for text, is_failure in zip(lines, (False, *failures), strict=True)]
 
 
 @contextmanager
-def _server(named: str | None, clock: Clock) -> Iterator[str]:
-    """The URL of the server to use: the one that was named, or one of our own that ends with the block."""
-    if named:
-        yield named
+def _server(asked: Settings, folder: DevFolder, clock: Clock) -> Iterator[OwnServer | None]:
+    """A server of our own that ends with the block; None when another was named."""
+    if "url" in asked.flags or (asked.url != DEFAULT_URL and not folder.names(asked.url)):
+        yield None
         return
-    with _data_folder() as folder, tempfile.TemporaryDirectory(prefix="rqbeat-") as nook:
+    with folder.held(), tempfile.TemporaryDirectory(prefix="rqbeat-") as nook:
         own = OwnServer(
-            folder,
+            folder.data_of(asked.app or ""),
             port=_free_port(),
             socket=Path(nook) / "redis.sock",
             options=("--appendonly", "yes", "--appendfsync", "everysec"),
         )
-        own.start(clock)
-        if own.url != f"redis://127.0.0.1:{PORT}/0":
-            click.echo(f"port {PORT} is taken: for other terminals, export RQBEAT_REDIS_URL={own.url}", err=True)
         try:
-            yield own.url
+            own.start(clock)
+            with folder.announced(own.url):
+                yield own
         finally:
             own.stop()
-
-
-@contextmanager
-def _data_folder() -> Iterator[Path]:
-    """`.rqbeat/` here, held by this process alone; a temporary folder where nothing may be written."""
-    folder = Path.cwd() / FOLDER
-    try:
-        folder.mkdir(exist_ok=True)
-        (folder / ".gitignore").write_text("*\n", encoding="utf-8")
-    except OSError:
-        nowhere = Path(tempfile.mkdtemp(prefix="rqbeat-data-"))
-        yield nowhere
-        shutil.rmtree(nowhere, ignore_errors=True)
-        return
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ConfigurationError(f"another `rqbeat dev` runs in {Path.cwd()}: end it, or give --url") from None
-        yield folder
 
 
 def _free_port() -> int:
@@ -169,18 +214,6 @@ def _free_port() -> int:
     raise ConfigurationError("no port is free on 127.0.0.1")
 
 
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM ends a block as Ctrl-C does; a second signal while it ends is ignored."""
-
-    def interrupt(_signum: int, _frame: FrameType | None) -> None:
-        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(name, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {name: signal.signal(name, interrupt) for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for name, handler in before.items():
-            signal.signal(name, handler)
+def _tell(message: str) -> None:
+    with suppress(OSError):  # the terminal may be what has gone
+        click.echo(message, err=True)

@@ -69,7 +69,7 @@ def history(
         print_table(LEDGER_HEADINGS, ledger_rows(entries))
 
 
-HEADINGS = ("NEXT", "LEFT", "LAST", "PASSED", "ID", "TRIGGER", "QUEUE", "STATUS", "RUNS", "ERRORS")
+HEADINGS = ("ID", "NEXT", "LEFT", "LAST", "PASSED", "TRIGGER", "QUEUE", "STATUS", "RUNS", "ERRORS")
 LEDGER_HEADINGS = ("DECIDED", "SCHEDULE", "NOMINAL", "COUNT", "OUTCOME", "LATE", "KIND", "JOB")
 
 
@@ -77,11 +77,11 @@ def schedule_rows(views: list[ScheduleView], now: int) -> list[list[object]]:
     """The rows of `list`, at `now` in ms."""
     return [
         [
+            view.id,
             iso(view.next) if view.next is not None else None,
             span((view.next - now) / 1000) if view.next is not None else None,
             iso(view.last) if view.last is not None else None,
             span((now - view.last) / 1000) if view.last is not None else None,
-            view.id,
             view.schedule.trigger.describe() if view.schedule else None,
             view.schedule.options.queue if view.schedule else None,
             f"error: {view.error}" if view.error else view.status,

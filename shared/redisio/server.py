@@ -41,6 +41,11 @@ class OwnServer:
         """The server's process id while it runs."""
         return self._process.pid if self._process else None
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended by itself; None while it runs."""
+        return self._process.poll() if self._process else None
+
     def start(self, clock: Clock | None = None) -> None:
         """Start it and wait until it answers. Raises StoreUnavailableError with its last line when it does not."""
         me = os.getpid()
