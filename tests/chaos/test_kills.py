@@ -13,14 +13,14 @@ from tests.chaos.arena import RQBEAT, SCALE, Arena, rounds
 from tests.chaos.conftest import Note
 from tests.chaos.nemesis import freeze, kill_beats, kill_leaders_at_work
 from tests.chaos.proxy import Proxy
-from tests.integration.conftest import wait_for
+from tests.integration.conftest import Program, wait_for
 
 FAILPOINT = "RQBEAT_FAILPOINT"
 SLEEPY = str(Path(__file__).with_name("sleepy.py"))
 
 
 def test_beats_killed_at_random(arena: Arena, rng: random.Random, note: Note) -> None:
-    arena.declare(6 * SCALE, count=20)
+    arena.declare(5 * SCALE, count=20)
     arena.start(3)
     note(kill_beats(arena, rng), arena.finish())
 
@@ -73,10 +73,15 @@ def test_a_leader_frozen_for_longer_than_its_lease_writes_nothing_more(
     for seconds in spans:
         leader = arena.has_leader()
         arena.goes_on()
+        told = _times_told(leader)
         freeze(leader, seconds)
-    verdict = arena.finish()
-    assert arena.said("fenced") + arena.said("now standby") - 1 >= 1
-    note(len(spans), verdict)
+        if seconds >= 1.5 * LEASE_SECONDS:
+            wait_for(lambda: _times_told(leader) > told, 3, "it learns that it leads no more")  # noqa: B023 - called here
+    note(len(spans), arena.finish())
+
+
+def _times_told(beat: Program) -> int:
+    return beat.text.count("fenced") + beat.text.count("now standby")
 
 
 def test_a_frozen_leader_that_wakes_within_its_commit_is_fenced(arena: Arena, note: Note) -> None:
@@ -162,7 +167,7 @@ def test_clock_suspend_resume(arena: Arena, note: Note) -> None:
 
 def test_sc_many_due_together(arena: Arena, proxy: Proxy, note: Note) -> None:
     """2,000 schedules due at one instant, 20 ms to each call, and a leader that dies on the way: each fires once."""
-    arena.declare(1, count=2000, period=1, lead=3)
+    arena.declare(1, count=2000, period=1, lead=2.5)
     proxy.delay = 0.02
     arena.start(2)
     for beat in arena.beats:

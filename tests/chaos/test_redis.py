@@ -61,7 +61,7 @@ def test_redis_oom(arena_on: ArenaOn, start_server: StartServer, note: Note) -> 
         arena.goes_on()
         arena.client.config_set("maxmemory", "1mb")
         wait_for(lambda count=count: arena.said("takes no writes now") >= count, 10, "an error")  # type: ignore[misc]
-        time.sleep(1.5)
+        time.sleep(1)
         arena.client.config_set("maxmemory", "0")
         arena.goes_on(within=8)
     note(rounds(2), arena.finish())
@@ -164,8 +164,8 @@ def test_redis_slow(arena: Arena, note: Note, kind: str) -> None:
     arena.start(2)
     for _ in range(rounds(1)):
         arena.goes_on()
-        arena.client.execute_command("CLIENT", "PAUSE", 3000, kind)
-        time.sleep(3)
+        arena.client.execute_command("CLIENT", "PAUSE", 2500, kind)
+        time.sleep(2.5)
         arena.goes_on(within=8)
     note(rounds(1), arena.finish())
 
