@@ -43,15 +43,16 @@ def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbe
         "retry": ClientRetry(NoBackoff(), 0),
         "client_name": name,
     }
-    _check_database(url)
     if url.startswith("redis+sentinel://"):
         return _through_sentinel(url, options)
     if url.startswith("unix://"):
         options.pop("socket_keepalive")
     try:
-        return redis.Redis.from_url(url, **options)
+        client = redis.Redis.from_url(url, **options)
     except ValueError as error:
         raise ConfigurationError(f"Redis URL {redact(url)!r}: {_what_is_wrong(error)}") from None
+    _check_database(url)
+    return client
 
 
 def _check_database(url: str) -> None:

@@ -78,7 +78,7 @@ def test_a_clock_far_off_does_not_lead(arena: Arena, wrong_clock: MakeClock, not
     arena.declare()
     clock = wrong_clock(-7)
     arena.start(1, **clock.environ)
-    arena.beats[0].says("not standing for leader: this host's clock is -7.0 s off Redis' clock")
+    arena.beats[0].says("not leading: this host's clock is -7.0 s off Redis' clock")
     assert arena.decided() == 0
     clock.set(0)
     arena.goes_on(within=5)
@@ -97,7 +97,7 @@ def test_clock_step(arena: Arena, wrong_clock: MakeClock, note: Note, seconds: i
     arena.goes_on()
     clock.set(seconds)
     wait_for(lambda: arena.leader() is arena.beats[1], 4, "the standby leads")
-    assert "stepping down: this host's clock is" in arena.beats[0].text
+    assert "not leading: this host's clock is" in arena.beats[0].text
     arena.goes_on()
     verdict = arena.finish()
     assert verdict.gap < 2

@@ -114,11 +114,11 @@ def test_an_hour_without_a_beat(arena: Arena, caplog: pytest.LogCaptureFixture) 
     with caplog.at_level(logging.WARNING, logger="rqbeat.beat"):
         _turns(store, clock, 3)
     outcomes: dict[tuple[str, str], int] = {}
-    for entry in store.ledger:
+    for entry in store.firing.ledger:
         key = (entry.outcome, entry.reason)
         outcomes[key] = outcomes.get(key, 0) + entry.count
     assert outcomes == {("enqueued", ""): 100, ("missed", "limit"): 3500}
-    assert len([entry for entry in store.ledger if entry.outcome == "missed"]) == 1
+    assert len([entry for entry in store.firing.ledger if entry.outcome == "missed"]) == 1
     assert len([record for record in caplog.records if "missed" in record.getMessage()]) == 1
 
 
@@ -126,7 +126,7 @@ def _turns(store: MemoryStore, clock: VirtualClock, count: int) -> None:
     published: list[Any] = []
     beat = Beat(
         timetable=store,
-        leader=Leader(store, "tester", clock),
+        leader=Leader(store.lease, "tester", clock),
         clock=clock,
         bell=Bell(),
         observer=BeatReport(published.append),

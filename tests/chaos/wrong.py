@@ -25,13 +25,19 @@ from scheduler.cli import main
 from scheduler.planner import Fire
 from scheduler.ports import Committed, DueBatch, Lease, Planned, PlanResult
 from scheduler.store import RedisTimetable
-from shared.redisio.connection import server_now, store_errors
+from shared.clock import Clock
+from shared.keys import Keys
+from shared.redisio.connection import Client, server_now, store_errors
 
 PAUSE = 0.03
 
 
 class InSteps(RedisTimetable):
     """What all of them share: the writes of a commit, one by one."""
+
+    def __init__(self, client: Client, keys: Keys, clock: Clock) -> None:
+        super().__init__(client, keys, clock)
+        self._client = client
 
     def commit(self, _lease: Lease, plans: Sequence[Planned]) -> Committed | None:
         with store_errors():
