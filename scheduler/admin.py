@@ -7,6 +7,7 @@ changed trigger and a resumed schedule, which start from Redis' time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +20,7 @@ from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, definition_fields
 from scheduler.triggers import to_data
 from shared.clock import Clock
-from shared.errors import ConflictError, StoreUnavailableError
+from shared.errors import ConflictError, RqbeatError, StoreRefusedError, StoreUnavailableError
 from shared.keys import Keys
 from shared.redisio.connection import Client, server_now, store_errors, text
 from shared.redisio.scripts import Script, pack
@@ -27,6 +28,9 @@ from shared.redisio.scripts import Script, pack
 CONTROL_BOUND = 10_000
 BATCH = 500
 ATTEMPTS = 5
+RETRY_MS = 60_000
+
+log = logging.getLogger("rqbeat.beat")
 
 Change = Literal["added", "changed", "unchanged"]
 Action = Literal["pause", "resume", "cancel", "remove"]
@@ -96,7 +100,19 @@ class Admin:
         with store_errors():
             now = self._clock.now_ms()
             due: Any = self._client.zrange(self._keys.resumptions, "-inf", now, byscore=True, offset=0, num=BATCH)
-        return sum(self.resume(text(schedule_id), "its pause was over") for schedule_id in due)
+        return sum(self._resume_one(schedule_id) for schedule_id in due)
+
+    def _resume_one(self, schedule_id: bytes) -> bool:
+        """One that can't be resumed keeps its pause, for a minute more at least; the others go on."""
+        try:
+            return self.resume(text(schedule_id), "its pause was over")
+        except StoreUnavailableError:
+            raise
+        except (RqbeatError, ValueError) as error:
+            log.error("%r can't be resumed: %s", schedule_id, error)  # noqa: TRY400 - one line, no traceback
+        with store_errors():
+            self._client.zadd(self._keys.resumptions, {schedule_id: self._clock.now_ms() + RETRY_MS})
+        return False
 
     def cancel(self, schedule_id: str, reason: str = "") -> bool:
         """Stop deciding fires for good; the schedule stays to be looked at. Whether anything changed."""
@@ -176,6 +192,8 @@ class Admin:
         code = text(self._control(self._control_keys(schedule_id), [pack({**common, **arguments})]))
         if code == "gone":
             raise no_such(schedule_id)
+        if code.startswith("error: "):
+            raise StoreRefusedError(f"schedule {schedule_id!r} was not changed: {code.removeprefix('error: ')}")
         return code
 
     def _resumption(self, schedule_id: str) -> dict[str, object]:

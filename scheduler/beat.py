@@ -29,6 +29,7 @@ from shared.errors import StoreError
 log = logging.getLogger("rqbeat.beat")
 
 BATCH = 500
+FIRES_AT_ONCE = 1000
 LOOK = 0
 """A head in the past: what is due is not known, so look."""
 
@@ -149,9 +150,18 @@ class Beat:
         self._has_chores = False
         for _ in range(len(self._chores)):
             self._chores.rotate(-1)
-            self._chores[-1]()
+            self._do_chore(self._chores[-1])
             if self._leader.seconds_left() <= 0:
                 return
+
+    def _do_chore(self, chore: Callable[[], object]) -> None:
+        """A chore that fails for any reason but Redis' must not stop the fires."""
+        try:
+            chore()
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("a chore failed")
 
     def _is_due(self) -> bool:
         return self._head is not None and self._head <= self._clock.now_ms()
@@ -167,13 +177,25 @@ class Beat:
         batch = self._timetable.due(now, BATCH, self._allowance.left())
         self._reached("after-due")
         self._has_waiting = batch.waiting > 0
-        planned = list(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
+        planned = self._bounded(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
         if not planned:
             self._head = LOOK if batch.rows else self._next_look(batch, now)
             return
         self._reached("after-plan")
         self._allowance.take(sum(_catch_up_fires(one) for one in planned))
         self._commit(lease, planned)
+
+    def _bounded(self, plans: Iterator[Planned]) -> list[Planned]:
+        """As many plans as one script may carry out without holding up Redis; the others are due at the next turn."""
+        taken: list[Planned] = []
+        fires, late, allowed = 0, 0, self._allowance.left()
+        for planned in plans:
+            taken.append(planned)
+            fires += len(planned.plan.decisions)
+            late += _catch_up_fires(planned)
+            if fires >= FIRES_AT_ONCE or (late and late >= allowed):
+                break
+        return taken
 
     def _commit(self, lease: Lease, planned: Sequence[Planned]) -> None:
         self._reached("before-commit")

@@ -13,6 +13,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from scheduler import reconcile
 from scheduler.admin import Admin
@@ -30,7 +31,7 @@ from scheduler.schedule import Schedule, pack_definition
 from scheduler.selfaudit import SelfAudit
 from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
-from shared.errors import RefusedChangeError, RqbeatError, StoreError, StoreUnavailableError
+from shared.errors import NotFoundError, RefusedChangeError, RqbeatError, StoreError, StoreUnavailableError
 from shared.redisio.connection import Client, check_server, connect
 from shared.redisio.dispatch import Promoter
 from shared.redisio.presence import Presence
@@ -268,7 +269,8 @@ class Declared:
         touched = {*found.add, *found.change}
         self._admin.upsert([item for item in self._schedules if item.id in touched], "declared by the app")
         for schedule_id in found.remove:
-            self._admin.remove(schedule_id, "no longer declared by the app")
+            with suppress(NotFoundError):  # another beat of the same app was quicker
+                self._admin.remove(schedule_id, "no longer declared by the app")
         self._admin.set_app_version(self._version)
 
     def _refuse(self, found: reconcile.Diff) -> None:
