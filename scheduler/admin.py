@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from scheduler.audit import Finding
-from scheduler.planner import due_time, first_cursor, missed_while_paused
+from scheduler.planner import Against, due_time, first_cursor, left_by_change, missed_while_paused
 from scheduler.ports import Status
 from scheduler.readers import no_such
 from scheduler.schedule import Schedule, pack_definition, unpack_definition
@@ -176,9 +176,13 @@ class Admin:
             "actor": self._actor,
             "reason": reason,
             "bound": CONTROL_BOUND,
+            "own_ledger": keys.ledger_prefix,
+            "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
         }
         items = [_item(schedule, held[schedule.id], now) for schedule in schedules]
-        reply = self._upsert([keys.schedules, keys.timetable, keys.control, keys.wake], [pack(header), pack(items)])
+        reply = self._upsert(
+            [keys.schedules, keys.timetable, keys.control, keys.wake, keys.ledger], [pack(header), pack(items)]
+        )
         return [(text(code), revision) for code, revision in reply]
 
     def _act(self, schedule_id: str, arguments: dict[str, object], reason: str) -> str:
@@ -224,6 +228,7 @@ def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
     changed = _trigger_changed(schedule, held)
     cursor = first_cursor(schedule, now) if not held.revision else max(held.cursor, now if changed else 0)
     following = schedule.trigger.next_ms(cursor)
+    left = _left(held, now) if changed and held.revision else None
     fields = [part for pair in definition_fields(schedule).items() for part in pair]
     return [
         schedule.id,
@@ -233,7 +238,18 @@ def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
         False if following is None else following,
         False if following is None else due_time(schedule, following),
         fields,
+        [held.cursor, left.nominal, left.until, left.count, left.due] if left else False,
     ]
+
+
+def _left(held: Held, now: int) -> Against | None:
+    """What a changed trigger leaves undecided; nothing where the old one can't be read or was at rest."""
+    if held.status != "active" or held.definition is None:
+        return None
+    try:
+        return left_by_change(unpack_definition(held.definition), held.cursor, now)
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _trigger_changed(schedule: Schedule, held: Held) -> bool:

@@ -412,3 +412,18 @@ def test_one_pause_that_can_not_be_ended_does_not_hold_up_the_others(stage: Stag
     assert stage.admin.resume_due() == 1
     assert stage.reader.schedule("good").status == "active"
     assert stage.admin.resume_due() == 0
+
+
+def test_a_changed_trigger_leaves_nothing_undecided(stage: Stage) -> None:
+    """What the old rule had due and undecided is one missed range; the new rule starts from now."""
+    stage.add()
+    stage.admin.upsert([build(Administered, IntervalTrigger(300), {"id": "s"})])
+    (entry,) = stage.ledger()
+    assert (entry.outcome, entry.reason) == ("missed", "misfire")
+    assert entry.count in {60, 61}
+
+
+def test_a_date_moved_into_the_past_is_completed(stage: Stage) -> None:
+    stage.admin.upsert([made(trigger=DateTrigger((stage.now + 60_000) / 1000))])
+    stage.admin.upsert([made(trigger=DateTrigger((stage.now - 60_000) / 1000))])
+    assert stage.reader.schedule("s").status == "completed"

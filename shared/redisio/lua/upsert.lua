@@ -3,9 +3,10 @@
 -- Revisions rise by one, from Redis' clock (ms) when the schedule was added: one that was removed and added anew, or
 -- added to a Redis that had lost it, has none in common with what a beat or a person still remembers of it.
 --
--- KEYS  1 schedules   2 timetable   3 control log   4 wake channel
--- ARGV  1 header: {schedule (prefix), actor, reason, bound of the control log}
---       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields}
+-- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 ledger
+-- ARGV  1 header: {schedule, own_ledger (prefixes), actor, reason, bound of the control log, bounds of ledgers}
+--       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields,
+--          left: false or {cursor read, nominal, until, count, due}: what the old trigger had due and undecided}
 --         fields: a flat list that replaces what is stored of the definition
 -- returns {code, revision} per item: added, changed, or conflict and the revision that is stored
 
@@ -20,10 +21,16 @@ local function carried_over(key, item)
   local status, cursor = held[1], tonumber(held[2])
   if not item[4] then return status, cursor end
   if status == 'completed' and item[6] then status = 'active' end
+  local left = item[8]
+  if left and left[1] == cursor then
+    record(KEYS[5], h.own_ledger .. item[1], h.bounds, {item[1], left[2], left[3], left[4], now_ms(), 'missed', 'misfire',
+      'catchup', false, left[5]})
+  end
   return status, math.max(cursor, item[3])
 end
 
 local function write(key, item, revision, status, cursor)
+  if status == 'active' and not item[6] then status = 'completed' end
   redis.call('HSET', key, 'rev', digits(revision), 'status', status, 'cursor', digits(cursor), unpack(item[7]))
   if status == 'active' and item[6] then
     redis.call('HSET', key, 'next', item[5] and digits(item[5]) or '')
