@@ -23,12 +23,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from shared.errors import ConfigurationError
 from shared.keys import Keys
 
-_PASSWORD = re.compile(r"^([^/]*//[^:]*|[^/:]*):.*@", re.DOTALL)
-_PASSWORD_OPTION = re.compile(r"(password=)[^&]*")
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 DEV_URL = Path(".rqbeat") / "url"
 _ENVIRONMENT = {
@@ -39,6 +38,9 @@ _ENVIRONMENT = {
     "RQBEAT_FAILPOINT": "failpoint",
 }
 _IN_FILES = tuple(name for name in _ENVIRONMENT.values() if name != "failpoint")
+_CREDENTIALS = re.compile(r"^(?P<front>(?:[^:/?#]*:?/+)?+[^:@/?#]*):.*@", re.DOTALL)
+"""Up to the last `@`: a password that should have been percent-encoded may hold any character."""
+_QUERY_ITEM = re.compile(r"(?P<name>[?&;][^=&;]*)=[^&]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +80,11 @@ def load(
     """The settings in force. Raises ConfigurationError that names every unknown name at once."""
     environ = os.environ if environ is None else environ
     values = {
-        **_from_file(Path.cwd() if folder is None else folder),
+        **_from_file(_current_folder() if folder is None else folder),
         **_from_environment(environ),
         **{name: value for name, value in (flags or {}).items() if value is not None},
     }
+    _refuse_no_text(values)
     flagged = frozenset(name for name, value in (flags or {}).items() if value is not None)
     settings = Settings(**values, rq_prefix=environ.get("RQ_KEY_PREFIX", "rq"), flags=flagged)
     settings.keys  # noqa: B018 - a namespace that makes no key is an error here, not at the first command
@@ -89,8 +92,15 @@ def load(
 
 
 def redact(url: str) -> str:
-    """A URL as it may be shown: its password, if any, as ***. Also one that is wrong, as by a password not encoded."""
-    return _PASSWORD_OPTION.sub(r"\1***", _PASSWORD.sub(r"\1:***@", url))
+    """A URL as it may be shown: passwords, in its authority or its query, as ***.
+
+    Works on the text, so that a URL which can't be parsed is safe to show as well; it hides rather too much of one.
+    """
+    return _QUERY_ITEM.sub(_redacted_item, _CREDENTIALS.sub(r"\g<front>:***@", url, count=1))
+
+
+def _redacted_item(item: re.Match[str]) -> str:
+    return f"{item['name']}=***" if "password" in unquote(item["name"]).lower() else item[0]
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -99,6 +109,22 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
     if "url" not in found and environ.get("REDIS_URL"):
         found["url"] = environ["REDIS_URL"]
     return found
+
+
+def _refuse_no_text(values: Mapping[str, str]) -> None:
+    """Bytes that are no UTF-8 arrive as lone surrogates, which Redis can't be sent and a terminal can't show."""
+    for name, value in values.items():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError(f"{name}: {redact(value)!r:.120} is not UTF-8 text") from None
+
+
+def _current_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigurationError("the current folder was deleted: change to one that exists") from None
 
 
 def _from_file(folder: Path) -> dict[str, str]:
@@ -117,8 +143,15 @@ def _from_toml(folder: Path) -> dict[str, str]:
         return _checked(_read_toml(own), own)
     project = folder / "pyproject.toml"
     if project.is_file():
-        return _checked(_read_toml(project).get("tool", {}).get("rqbeat", {}), project)
+        return _checked(_table(_table(_read_toml(project), "tool", project), "rqbeat", project), project)
     return {}
+
+
+def _table(parent: Mapping[str, Any], name: str, path: Path) -> Mapping[str, Any]:
+    found = parent.get(name, {})
+    if not isinstance(found, dict):
+        raise ConfigurationError(f"{path}: {name} must be a table, got {found!r:.80}")
+    return found
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
@@ -126,6 +159,10 @@ def _read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise ConfigurationError(f"{path}: nested too deeply") from None
+    except OSError as error:
+        raise ConfigurationError(f"{path}: can't be read: {error.strerror}") from None
 
 
 def _checked(table: Mapping[str, Any], path: Path) -> dict[str, str]:

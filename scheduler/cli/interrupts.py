@@ -15,7 +15,10 @@ ECHO_SECONDS = 0.5
 
 
 class Interrupts:
-    """Within the block the first signal raises KeyboardInterrupt; from then on they only set `is_hurried`."""
+    """Within the block the first signal raises KeyboardInterrupt; from then on they only set `is_hurried`.
+
+    After an interrupted block they are ignored: the process is on its way out, and its exit code is known.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.is_hurried = False
@@ -32,7 +35,11 @@ class Interrupts:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for name, handler in self._before.items():
-            signal.signal(name, handler)
+            signal.signal(name, signal.SIG_IGN if self._is_interrupted else handler)
+
+    @property
+    def _is_interrupted(self) -> bool:
+        return self._first > -math.inf
 
     def begin_ending(self) -> None:
         """From here on no signal raises, so that what is being ended is ended in order."""

@@ -27,7 +27,6 @@ Client = redis.Redis
 
 REPLY_SECONDS = 2.0
 LOWEST_REDIS = (6, 2)
-_ADDRESS = re.compile(r"([^:]+|\[.+\])(:\d+)?")
 
 
 def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbeat") -> redis.Redis:
@@ -50,16 +49,28 @@ def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbe
     try:
         client = redis.Redis.from_url(url, **options)
     except ValueError as error:
-        raise ConfigurationError(f"Redis URL {redact(url)!r}: {_what_is_wrong(error)}") from None
+        raise _refused(url, _what_is_wrong(error)) from None
     _check_database(url)
     return client
 
 
 def _check_database(url: str) -> None:
     """The client would take a database that is no number for number 0."""
-    parts = urlsplit(url)
-    if parts.scheme in {"redis", "rediss"} and not re.fullmatch(r"/?\d*", parts.path):
-        raise ConfigurationError(f"Redis URL {redact(url)!r}: the database {parts.path[1:]!r} is not a number")
+    try:
+        url.encode()
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise _refused(url, str(error)) from None
+    if parts.scheme in {"redis", "rediss"} and not re.fullmatch(r"/?[0-9]{0,9}", parts.path):
+        raise _refused(url, f"the database {parts.path[1:]!r:.80} is not a number")
+
+
+def _refused(url: str, why: str) -> ConfigurationError:
+    """What the client says of a URL may quote a part of it, and that part may be of a password."""
+    shown = redact(url)
+    if shown != url:
+        why = "it can't be read; the special characters of a password must be percent-encoded"
+    return ConfigurationError(f"Redis URL {shown[:200]!r}: {why}")
 
 
 @contextmanager
@@ -170,13 +181,10 @@ def _through_sentinel(url: str, options: dict[str, object]) -> redis.Redis:
     place, _, rest = url.removeprefix("redis+sentinel://").partition("/")
     credentials, _, hosts = place.rpartition("@")
     service, _, database = rest.partition("/")
-    are_addresses = all(_ADDRESS.fullmatch(item) for item in hosts.split(","))
-    if not are_addresses or not service or not (database or "0").isdecimal():
-        raise ConfigurationError(
-            f"Redis URL {redact(url)!r}: expected redis+sentinel://host:port,host:port/service-name/database"
-        )
-    user, _, password = credentials.partition(":")
     addresses = [_address(item) for item in hosts.split(",")]
+    if not hosts or not service or None in addresses or not re.fullmatch(r"[0-9]{0,9}", database):
+        raise _refused(url, "expected redis+sentinel://host:port,host:port/service-name/database")
+    user, _, password = credentials.partition(":")
     auth = {"username": user or None, "password": password or None} if credentials else {}
     asking = {name: value for name, value in options.items() if name != "client_name"}
     sentinel = Sentinel(addresses, sentinel_kwargs=asking, **options)  # type: ignore[no-untyped-call]
@@ -188,6 +196,9 @@ def text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str) -> tuple[str, int] | None:
+    """Host and port, None where the port is no number."""
     host, _, port = text.rpartition(":")
-    return (host, int(port)) if host else (text, 26379)
+    if not host:
+        return text, 26379
+    return (host, int(port)) if re.fullmatch(r"[0-9]{1,5}", port) else None

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from shared.redisio.connection import connect
 from tests.integration.conftest import Program, Spawn, wait_for
 
 LIVELY = """
@@ -94,3 +98,94 @@ def test_a_bad_app_starts_nothing(spawn: Spawn) -> None:
     program = spawn("dev", "nothing:scheduler")
     assert program.ends() == 2
     assert "no module 'nothing'" in program.text
+
+
+SLOW = """
+import time
+@scheduler.every(1, id="long")
+def long():
+    print("begun", flush=True)
+    time.sleep(100)
+"""
+
+
+def test_lines_outlive_it_in_a_file_without_escape_codes(
+    spawn: Spawn, app: Callable[[str], str], tmp_path: Path
+) -> None:
+    program = spawn("dev", app('@scheduler.every(1)\ndef loud():\n    print("\\x1b[31m漢字\\x1b[2J", flush=True)'))
+    program.says("worker | 漢字\n", 30)
+    assert program.terminate() == 0
+    assert ".rqbeat/dev.log" in program.text.splitlines()[-1]
+    written = (tmp_path / ".rqbeat" / "dev.log").read_text()
+    assert "worker | 漢字\n" in written
+    assert "rqbeat.beat: now leader" in written
+
+
+def test_its_url_is_found_in_the_folder_while_it_runs(dev: tuple[Program, str, str], tmp_path: Path) -> None:
+    program, url, _ = dev
+    note = tmp_path / ".rqbeat" / "url"
+    assert note.read_text().strip() == url
+    assert program.terminate() == 0
+    assert not note.exists()
+
+
+def test_a_url_left_by_one_that_was_killed_is_no_other_server(
+    spawn: Spawn, app: Callable[[str], str], dev: tuple[Program, str, str]
+) -> None:
+    program, _, _ = dev
+    program.kill()
+    again = spawn("dev", "app:scheduler")
+    again.says("now leader", 30)
+    assert again.terminate() == 0
+
+
+def test_each_app_has_data_of_its_own(spawn: Spawn, app: Callable[[str], str], dev: tuple[Program, str, str]) -> None:
+    program, _, _ = dev
+    assert program.terminate() == 0
+    other = spawn("dev", app('@scheduler.every(1, id="only")\ndef f(): ...', "other"))
+    other.says("declared: 1 added\n", 30)
+    assert other.terminate() == 0
+
+
+def test_a_second_signal_ends_the_wait_for_running_jobs(spawn: Spawn, app: Callable[[str], str]) -> None:
+    program = spawn("dev", app(SLOW))
+    program.says("begun", 30)
+    os.kill(program.process.pid, signal.SIGINT)
+    program.says("waiting up to 10 s for running jobs", 2)
+    ends = time.monotonic() + 5
+    while "killed: worker" not in program.text and time.monotonic() < ends:
+        os.kill(program.process.pid, signal.SIGINT)  # the first one may come too soon to be meant
+        time.sleep(0.1)
+    assert program.ends(3) == 0
+
+
+def test_a_server_that_dies_ends_it_with_one_line(spawn: Spawn, app: Callable[[str], str], tmp_path: Path) -> None:
+    program = spawn("dev", app(LIVELY))
+    program.says("tock", 30)
+    url = (tmp_path / ".rqbeat" / "url").read_text().strip()
+    with connect(url) as client:
+        os.kill(int(client.info("server")["process_id"]), signal.SIGKILL)
+    assert program.ends(15) == 1
+    assert "the server ended with code -9; its log is .rqbeat/data/" in program.text.splitlines()[-1]
+
+
+def test_the_last_words_of_a_worker_that_ends_are_told(spawn: Spawn, app: Callable[[str], str]) -> None:
+    program = spawn("dev", app("import sys\nif 'worker' in sys.argv: sys.exit('a bad day')\n"))
+    assert program.ends(30) == 1
+    assert re.search(r"the worker ended with code \d+:\n(.*\n)*worker \| .*a bad day", program.text)
+
+
+def test_a_reader_that_goes_away_ends_it_quietly(app: Callable[[str], str], tmp_path: Path) -> None:
+    with (tmp_path / "errors").open("w+") as errors:
+        program = subprocess.Popen(
+            [sys.executable, "-P", "-m", "scheduler.cli", "dev", app(LIVELY)],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
+        assert program.stdout
+        program.stdout.readline()
+        program.stdout.close()
+        assert program.wait(20) == 0
+        errors.seek(0)
+        assert errors.read() == ""

@@ -176,6 +176,17 @@ def test_poison_records_of_a_wrong_type_or_gone(workers: Any, client: redis.Redi
     assert client.get(f"{keys.rq_job('text')}:refused") == b"I am no hash"
 
 
+def test_a_refused_job_with_results_of_a_wrong_type_lands_in_the_failed_registry(
+    workers: Any, client: redis.Redis, keys: Keys, reason: Any
+) -> None:
+    put(client, keys, "bad", timeout="soon")
+    client.set(keys.rq_results("bad"), "no stream")
+    good = jobs.Sync.dispatch("good")
+    burst(workers)
+    assert good.result() == "good"
+    check_refused(client, keys, ["bad"], reason)
+
+
 def test_qd_ghost_entries_an_id_runs_only_from_status_queued(
     workers: Any, client: redis.Redis, keys: Keys, effects: Any
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ConfigurationError
+from shared.redisio.connection import connect
 from shared.settings import DEFAULT_URL, load, redact
 
 
@@ -54,6 +55,14 @@ def test_a_file_that_is_not_toml_is_named(tmp_path: Path) -> None:
         ("redis://:S3CRET@host:6379/0", "redis://:***@host:6379/0"),
         ("rediss://user:p%40ss@host/1", "rediss://user:***@host/1"),
         ("redis://host", "redis://host"),
+        ("redis://host:6379/0", "redis://host:6379/0"),
+        ("redis://h/0?password=S3CRET", "redis://h/0?password=***"),
+        ("redis://h/0?db=1&pass%77ord=S3@CRET&x=1", "redis://h/0?db=1&pass%77ord=***&x=1"),
+        ("unix:///run/redis.sock?password=S3CRET", "unix:///run/redis.sock?password=***"),
+        ("redis://:a/b@h", "redis://:***@h"),
+        ("redis://:a?password=b@h", "redis://:***@h"),
+        ("redis://user:[a@h", "redis://user:***@h"),
+        ("redis://[::1", "redis://[::1"),
     ],
 )
 def test_passwords_are_never_shown(url: str, shown: str) -> None:
@@ -73,3 +82,55 @@ def test_passwords_are_never_shown(url: str, shown: str) -> None:
 )
 def test_nor_where_the_url_is_wrong_or_has_it_elsewhere(url: str, shown: str) -> None:
     assert redact(url) == shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://[",
+        "redis://[::1",
+        "redis://h:port",
+        "redis://h/abc",
+        "redis://\udcff",
+        "redis://:S3CRET/b@h",
+        "redis://:[S3CRET@h",
+        "redis+sentinel://a:x/s",
+        "redis+sentinel://a:1/s/abc",
+        "redis+sentinel://:S3CRET@a:x/s",
+    ],
+)
+def test_a_url_that_is_none_is_one_error_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        connect(url)
+    assert "S3CRET" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["url", "namespace", "app"])
+def test_settings_are_text(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{name}: .* is not UTF-8"):
+        load({name: "x\udcff"}, {}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("tool = 3", "tool must be a table"),
+        ("tool = []", "tool must be a table"),
+        ('[tool]\nrqbeat = "x"', "rqbeat must be a table"),
+        ("a = " + "[" * 5000, "nested too deeply"),
+    ],
+)
+def test_a_pyproject_of_another_shape_is_one_error(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(ConfigurationError, match=told):
+        load(environ={}, folder=tmp_path)
+
+
+def test_a_deleted_current_folder_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigurationError, match="was deleted"):
+        load(environ={})
