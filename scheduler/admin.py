@@ -7,19 +7,20 @@ changed trigger and a resumed schedule, which start from Redis' time.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from scheduler.audit import Finding
-from scheduler.planner import due_time, first_cursor, missed_while_paused
+from scheduler.planner import Against, due_time, first_cursor, left_by_change, missed_while_paused
 from scheduler.ports import Status
 from scheduler.readers import no_such
 from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, definition_fields
 from scheduler.triggers import to_data
 from shared.clock import Clock
-from shared.errors import ConflictError, StoreUnavailableError
+from shared.errors import ConflictError, RqbeatError, StoreRefusedError, StoreUnavailableError
 from shared.keys import Keys
 from shared.redisio.connection import Client, server_now, store_errors, text
 from shared.redisio.scripts import Script, pack
@@ -27,6 +28,9 @@ from shared.redisio.scripts import Script, pack
 CONTROL_BOUND = 10_000
 BATCH = 500
 ATTEMPTS = 5
+RETRY_MS = 60_000
+
+log = logging.getLogger("rqbeat.beat")
 
 Change = Literal["added", "changed", "unchanged"]
 Action = Literal["pause", "resume", "cancel", "remove"]
@@ -70,11 +74,11 @@ class Admin:
         Raises ConflictError, and changes nothing, when somebody else has changed it since.
         """
         held = self.held([schedule.id])
-        if held[schedule.id].revision != revision or "conflict" in self._write([schedule], held, reason):
-            raise ConflictError(
-                f"schedule {schedule.id!r} has changed since revision {revision} was read: read it again"
-            )
-        return revision + 1
+        if held[schedule.id].revision == revision:
+            ((code, made),) = self._write([schedule], held, reason)
+            if code != "conflict":
+                return made
+        raise ConflictError(f"schedule {schedule.id!r} has changed since revision {revision} was read: read it again")
 
     def pause(self, schedule_id: str, reason: str = "", until: int | None = None) -> bool:
         """Stop deciding fires until resumed, by a beat at `until` (ms) if it is given.
@@ -96,7 +100,19 @@ class Admin:
         with store_errors():
             now = self._clock.now_ms()
             due: Any = self._client.zrange(self._keys.resumptions, "-inf", now, byscore=True, offset=0, num=BATCH)
-        return sum(self.resume(text(schedule_id), "its pause was over") for schedule_id in due)
+        return sum(self._resume_one(schedule_id) for schedule_id in due)
+
+    def _resume_one(self, schedule_id: bytes) -> bool:
+        """One that can't be resumed keeps its pause, for a minute more at least; the others go on."""
+        try:
+            return self.resume(text(schedule_id), "its pause was over")
+        except StoreUnavailableError:
+            raise
+        except (RqbeatError, ValueError) as error:
+            log.error("%r can't be resumed: %s", schedule_id, error)  # noqa: TRY400 - one line, no traceback
+        with store_errors():
+            self._client.zadd(self._keys.resumptions, {schedule_id: self._clock.now_ms() + RETRY_MS})
+        return False
 
     def cancel(self, schedule_id: str, reason: str = "") -> bool:
         """Stop deciding fires for good; the schedule stays to be looked at. Whether anything changed."""
@@ -147,23 +163,27 @@ class Admin:
             if not left:
                 return changes
             codes = self._write(left, held, reason)
-            changes |= {item.id: code for item, code in zip(left, codes, strict=True) if code != "conflict"}  # type: ignore[misc]
+            changes |= {item.id: code for item, (code, _) in zip(left, codes, strict=True) if code != "conflict"}  # type: ignore[misc]
             left = [item for item in left if item.id not in changes]
         if left:
             raise StoreUnavailableError(f"schedule {left[0].id!r} keeps changing; it was not written")
         return changes
 
-    def _write(self, schedules: Sequence[Schedule], held: dict[str, Held], reason: str) -> list[str]:
+    def _write(self, schedules: Sequence[Schedule], held: dict[str, Held], reason: str) -> list[tuple[str, int]]:
         keys, now = self._keys, server_now(self._client)
         header = {
             "schedule": keys.schedule_prefix,
             "actor": self._actor,
             "reason": reason,
             "bound": CONTROL_BOUND,
+            "own_ledger": keys.ledger_prefix,
+            "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
         }
         items = [_item(schedule, held[schedule.id], now) for schedule in schedules]
-        reply = self._upsert([keys.schedules, keys.timetable, keys.control, keys.wake], [pack(header), pack(items)])
-        return [text(code) for code in reply]
+        reply = self._upsert(
+            [keys.schedules, keys.timetable, keys.control, keys.wake, keys.ledger], [pack(header), pack(items)]
+        )
+        return [(text(code), revision) for code, revision in reply]
 
     def _act(self, schedule_id: str, arguments: dict[str, object], reason: str) -> str:
         common = {
@@ -176,6 +196,8 @@ class Admin:
         code = text(self._control(self._control_keys(schedule_id), [pack({**common, **arguments})]))
         if code == "gone":
             raise no_such(schedule_id)
+        if code.startswith("error: "):
+            raise StoreRefusedError(f"schedule {schedule_id!r} was not changed: {code.removeprefix('error: ')}")
         return code
 
     def _resumption(self, schedule_id: str) -> dict[str, object]:
@@ -206,6 +228,7 @@ def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
     changed = _trigger_changed(schedule, held)
     cursor = first_cursor(schedule, now) if not held.revision else max(held.cursor, now if changed else 0)
     following = schedule.trigger.next_ms(cursor)
+    left = _left(held, now) if changed and held.revision else None
     fields = [part for pair in definition_fields(schedule).items() for part in pair]
     return [
         schedule.id,
@@ -215,7 +238,18 @@ def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
         False if following is None else following,
         False if following is None else due_time(schedule, following),
         fields,
+        [held.cursor, left.nominal, left.until, left.count, left.due] if left else False,
     ]
+
+
+def _left(held: Held, now: int) -> Against | None:
+    """What a changed trigger leaves undecided; nothing where the old one can't be read or was at rest."""
+    if held.status != "active" or held.definition is None:
+        return None
+    try:
+        return left_by_change(unpack_definition(held.definition), held.cursor, now)
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _trigger_changed(schedule: Schedule, held: Held) -> bool:

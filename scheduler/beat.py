@@ -11,11 +11,13 @@ a minute; the others go on. Redis in trouble ends no beat: it backs off, says so
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from scheduler.bell import Bell
 from scheduler.definitions import Definitions
+from scheduler.failpoint import Point, nothing
 from scheduler.leader import RENEW_SECONDS, Leader
 from scheduler.pacing import Allowance, BackOff, Troubles
 from scheduler.planner import Fire, plan
@@ -27,6 +29,7 @@ from shared.errors import StoreError
 log = logging.getLogger("rqbeat.beat")
 
 BATCH = 500
+FIRES_AT_ONCE = 1000
 LOOK = 0
 """A head in the past: what is due is not known, so look."""
 
@@ -53,18 +56,22 @@ class Beat:
         observer: Observer,
         chores: Sequence[Callable[[], object]] = (),
         on_trouble: Callable[[], object] = lambda: None,
+        reached: Callable[[Point], None] = nothing,
     ) -> None:
         """`chores` are run once a second by the beat that leads, `on_trouble` before Redis is asked again.
 
-        After a failover, a connection that still works may lead to a server that takes no writes any more.
+        After a failover, a connection that still works may lead to a server that takes no writes any more. `reached` is
+        told the points that the loop passes.
         """
         self._timetable = timetable
         self._leader = leader
         self._clock = clock
         self._bell = bell
         self._observer = observer
-        self._chores = chores
+        self._chores = deque(chores)
+        self._has_chores = False
         self._on_trouble = on_trouble
+        self._reached = reached
         self._definitions = Definitions(timetable)
         self._troubles = Troubles()
         self._back_off = BackOff()
@@ -81,8 +88,11 @@ class Beat:
     def run(self) -> None:
         """Decide fires until stopped; then give the lease back."""
         while not self._is_stopping:
-            if self._bell.wait(self._guarded_turn()):
+            seconds = self._guarded_turn()
+            self._reached("waiting")
+            if self._bell.wait(seconds):
                 self._head = LOOK
+                self._leader.look_soon()
         self._resign()
 
     def once(self) -> bool:
@@ -106,6 +116,8 @@ class Beat:
             self._tick(lease)
         if self._has_waiting:
             self._release(lease)
+        if self._has_chores:
+            self._do_chores()
         return min(self._leader.seconds_left(), self._seconds_to_head())
 
     def _guarded_turn(self) -> float:
@@ -121,14 +133,35 @@ class Beat:
         return seconds
 
     def _look_at_lease(self) -> None:
+        self._reached("before-renew")
         renewal = self._leader.turn()
+        self._reached("after-renew")
         if renewal:
             self._head = LOOK if self._head == LOOK else renewal.head
             self._has_waiting = renewal.waiting > 0
         self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
-        if self._leader.lease:
-            for chore in self._chores:
-                chore()
+        self._has_chores = bool(self._chores)
+
+    def _do_chores(self) -> None:
+        """Those that fit in before the lease is to be renewed, at least one; the next time, those that did not.
+
+        After the fires, and never all at any price: on a slow line the chores alone would outlast the lease.
+        """
+        self._has_chores = False
+        for _ in range(len(self._chores)):
+            self._chores.rotate(-1)
+            self._do_chore(self._chores[-1])
+            if self._leader.seconds_left() <= 0:
+                return
+
+    def _do_chore(self, chore: Callable[[], object]) -> None:
+        """A chore that fails for any reason but Redis' must not stop the fires."""
+        try:
+            chore()
+        except StoreError:
+            raise
+        except Exception:
+            log.exception("a chore failed")
 
     def _is_due(self) -> bool:
         return self._head is not None and self._head <= self._clock.now_ms()
@@ -142,13 +175,32 @@ class Beat:
         """Decide one batch of what is due."""
         now = self._clock.now_ms()
         batch = self._timetable.due(now, BATCH, self._allowance.left())
+        self._reached("after-due")
         self._has_waiting = batch.waiting > 0
-        planned = list(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
+        planned = self._bounded(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
         if not planned:
             self._head = LOOK if batch.rows else self._next_look(batch, now)
             return
+        self._reached("after-plan")
         self._allowance.take(sum(_catch_up_fires(one) for one in planned))
+        self._commit(lease, planned)
+
+    def _bounded(self, plans: Iterator[Planned]) -> list[Planned]:
+        """As many plans as one script may carry out without holding up Redis; the others are due at the next turn."""
+        taken: list[Planned] = []
+        fires, late, allowed = 0, 0, self._allowance.left()
+        for planned in plans:
+            taken.append(planned)
+            fires += len(planned.plan.decisions)
+            late += _catch_up_fires(planned)
+            if fires >= FIRES_AT_ONCE or (late and late >= allowed):
+                break
+        return taken
+
+    def _commit(self, lease: Lease, planned: Sequence[Planned]) -> None:
+        self._reached("before-commit")
         committed = self._timetable.commit(lease, planned)
+        self._reached("after-commit")
         if committed is None:
             log.warning("fenced: another beat leads now; nothing was written")
             self._leader.lost()
@@ -176,6 +228,7 @@ class Beat:
 
     def _plan_all(self, lease: Lease, rows: Sequence[DueRow], now: int) -> Iterator[Planned]:
         found = self._definitions.of([row for row in rows if not row.error])
+        self._reached("after-load")
         for row in rows:
             definition = found.get(row.id) or StoreError(row.error)
             if isinstance(definition, Exception):

@@ -101,7 +101,14 @@ def _warnings_of(schedule: Schedule, now: float) -> Iterator[str]:
     policy = schedule.policy
     if policy.misfire == "all" and policy.overlap == "skip":
         yield 'misfire="all" with overlap="skip": of several fires caught up at once all but the first are skipped'
-    if schedule.trigger.next_ms(round(now * 1000)) is None:
-        yield "its trigger has no fire left"
+    if policy.catchup_window < policy.misfire_grace:
+        yield "its catchup_window is shorter than its misfire_grace: a fire may be missed for a moment's delay"
+    try:
+        has_more = schedule.trigger.next_ms(round(now * 1000)) is not None
+    except RqbeatError as error:
+        yield f"it can't be planned: {error}"
+    else:
+        if not has_more:
+            yield "its trigger has no fire left"
     if isinstance(schedule.trigger, CronTrigger):
         yield from (text for text in warnings_of(schedule.trigger, now) if "wider than the field" in text)

@@ -30,6 +30,7 @@ from shared.clock import Clock
 
 LEASE_SECONDS = 3.0
 RENEW_SECONDS = 1.0
+SOON_SECONDS = 0.1
 TRUST_SECONDS = LEASE_SECONDS * 2 / 3
 
 
@@ -75,6 +76,14 @@ class Leader:
     def seconds_left(self) -> float:
         """Until the lease is to be renewed or looked at again; 0 or less: now."""
         return self._looked + RENEW_SECONDS - self._clock.monotonic()
+
+    def look_soon(self) -> None:
+        """Something was said on the wake channel, perhaps that the lease is free: a standby does not wait its second.
+
+        It looks ten times a second at most, however much is said.
+        """
+        if not self._lease:
+            self._looked = min(self._looked, self._clock.monotonic() + SOON_SECONDS - RENEW_SECONDS)
 
     def turn(self) -> Renewal | None:
         """Renew the lease, or watch another's and take over when it is due. One round trip, two when claiming.

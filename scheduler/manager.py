@@ -82,6 +82,7 @@ class SchedulerManager:
     ) -> ScheduledJob:
         """Declare that a job (a Job subclass, or a function that becomes one) runs whenever `trigger` fires.
 
+        Once connected, it is stored at once (one blocking call), as made at run time: a restart does not remove it.
         Raises ConfigurationError for anything wrong with it, AlreadyExistsError when its id is taken.
         """
         return self._declare(func, lambda: trigger, options)
@@ -223,10 +224,12 @@ class SchedulerManager:
         func = func.func if isinstance(func, ScheduledJob) else func
         job = job_of_function(func)
         check_importable(job)
-        schedule = build(job, trigger, options)
+        schedule = build(job, trigger, options, owner="runtime" if self._admin else "app")
         if schedule.id in self._declared:
             raise AlreadyExistsError(f"two schedules have the id {schedule.id!r}: give one of them its own, id=…")
         declared = self._declared[schedule.id] = ScheduledJob(self, schedule, func, job)
+        if self._admin:
+            self._admin.upsert([schedule], "declared while connected")
         return declared
 
     def _change(self, schedule_id: str, status: JobStatus, change: Callable[[Admin], object]) -> None:

@@ -133,7 +133,9 @@ class MemoryStore:
     def release_waiting(self, lease: Lease) -> Sequence[Released]:
         if not self.lease.is_held_by(lease):
             return []
-        waiting = [entry for entry in self.entries.values() if entry.waiting and entry.status != "paused"]
+        waiting = [
+            entry for entry in self.entries.values() if entry.waiting and entry.status in {"active", "completed"}
+        ]
         return [released for entry in waiting if (released := self.firing.release(entry))]
 
     def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:

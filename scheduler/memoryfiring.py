@@ -72,10 +72,10 @@ class MemoryFiring:
             return "waiting", ""
         if is_taken and policy.overlap != "replace":
             return "skipped", "overlap"
-        if policy.queue_depth and len(self.queues.get(schedule.options.queue, ())) >= policy.queue_depth:
-            return "full", ""
         if is_taken:
             self._replace(entry)
+        if policy.queue_depth and len(self.queues.get(schedule.options.queue, ())) >= policy.queue_depth:
+            return "full", ""
         self._push_fire(entry, fire)
         return "enqueued", ""
 
@@ -102,6 +102,9 @@ class MemoryFiring:
                 self.stopping.add(job_id)
             else:
                 self.jobs[job_id] = "canceled"
+                queue = self.queues.get(entry.schedule.options.queue, [])
+                if job_id in queue:
+                    queue.remove(job_id)
                 del entry.outstanding[job_id]
 
     def _supersede(self, entry: Entry, fire: Fire) -> None:

@@ -126,6 +126,12 @@ def missed_while_paused(schedule: Schedule, cursor: int, now: int) -> tuple[int,
     return moved, None if passed is None else replace(passed, outcome="skipped", kind="scheduled")
 
 
+def left_by_change(schedule: Schedule, cursor: int, now: int) -> Against | None:
+    """The due times that a schedule had not decided when its trigger was changed, as one missed range."""
+    found = _range(schedule, cursor, now, "misfire")
+    return found if found is not None and found.until <= now else None
+
+
 def single_fire(schedule: Schedule, nominal: int, now: int, kind: Kind, request: str) -> Fire:
     """A fire asked for by hand, beside the cursor: its deadline runs from now."""
     expires_in = schedule.policy.expires_in

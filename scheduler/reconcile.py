@@ -7,6 +7,7 @@ more often a broken deployment than a wish.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -57,11 +58,24 @@ def diff(declared: Mapping[str, bytes], stored: Mapping[str, Stored]) -> Diff:
 
 
 def is_older(ours: str | None, theirs: str | None) -> bool:
-    """Whether the version `ours` is older than `theirs`. Without both versions the last start wins: not older."""
-    return bool(ours and theirs) and _rank(ours or "") < _rank(theirs or "")
+    """Whether the version `ours` is older than `theirs`.
+
+    Versions are numbers with dots, with or without a `v` before and a pre-release after a `-` (1.2.0-rc1 comes before
+    1.2.0). What can't be compared, such as commit hashes, is not older: there the last start wins.
+    """
+    one, other = _rank(ours), _rank(theirs)
+    return one is not None and other is not None and one < other
 
 
-def _rank(version: str) -> list[tuple[int, int, str]]:
-    """Numbers compare as numbers, other parts as text."""
-    parts = version.replace("-", ".").split(".")
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
+def _rank(version: str | None) -> tuple[tuple[int, ...], bool, str] | None:
+    found = _VERSION.fullmatch(version or "")
+    if not found:
+        return None
+    numbers, before = found.groups()
+    parts = [int(part) for part in re.split(r"[.-]", numbers)]
+    while parts and parts[-1] == 0:  # 1.2 and 1.2.0 are one version
+        parts.pop()
+    return tuple(parts), before is None, before or ""
+
+
+_VERSION = re.compile(r"v?(\d+(?:[.-]\d+)*)(?:-([A-Za-z][\w.]*))?")

@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Literal, TypedDict, cast, get_args
 
 import msgpack
 
 from scheduler.triggers import DateTrigger, IntervalTrigger, Trigger, from_data, to_data
+from shared import registry
 from shared.codec import encode
 from shared.errors import ConfigurationError
 from shared.ids import check_schedule_id
@@ -138,6 +139,7 @@ def build(job: type[Job], trigger: Trigger, options: Mapping[str, Any], owner: O
         raise ConfigurationError(f"trigger: expected a trigger such as CronTrigger('0 9 * * *'), got {trigger!r:.80}")
     call = _call(job, options)
     schedule_id = check_schedule_id(options["id"] if "id" in options else _default_id(job, trigger, call))
+    call = replace(call, middleware=_middleware(schedule_id, options))
     return Schedule(
         id=schedule_id,
         name=str(options.get("name") or job.__name__),
@@ -202,20 +204,26 @@ def _call(job: type[Job], options: Mapping[str, Any]) -> Call:
     retry = options.get("retry", call.retry)
     if retry is not None and not isinstance(retry, Retry):
         raise ConfigurationError(f"retry: expected Retry(max=…), got {retry!r:.80}")
-    return Call(job=call.job, args=call.args, kwargs=call.kwargs, retry=retry, middleware=_middleware(options))
+    return replace(call, retry=retry)
 
 
-def _middleware(options: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names under which a schedule's middleware is registered; a function is registered as its place."""
-    from shared.registry import middleware  # noqa: PLC0415 - the name is taken here
+def _middleware(schedule_id: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names under which a schedule's middleware is registered, here and in every process that imports the app.
 
-    names = []
-    for item in options.get("middleware", ()):
-        name = item if isinstance(item, str) else f"{item.__module__}.{item.__qualname__}"
-        if not isinstance(item, str):
-            middleware.register(name, item)
-        names.append(name)
-    return tuple(names)
+    A function goes by its place; a lambda or a partial, of which one place may hold many, by schedule and position.
+    """
+    return tuple(_named(schedule_id, index, item) for index, item in enumerate(options.get("middleware", ())))
+
+
+def _named(schedule_id: str, index: int, item: Any) -> str:
+    if isinstance(item, str):
+        return item
+    if not callable(item):
+        raise ConfigurationError(f"middleware: a function or the name of a registered one, got {item!r:.80}")
+    place = f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', '<')}"
+    name = f"{schedule_id}#{index}" if "<" in place else place
+    registry.middleware.register(name, item)
+    return name
 
 
 def _default_id(job: type[Job], trigger: Trigger, call: Call) -> str:
@@ -238,23 +246,29 @@ def _job_options(job: type[Job], options: Mapping[str, Any]) -> JobOptions:
 
 
 def _policy(job: type[Job], trigger: Trigger, options: Mapping[str, Any]) -> Policy:
-    expires_in = options.get("expires_in", job.expires_in)
     default_jitter = trigger.jitter if isinstance(trigger, IntervalTrigger) else 0
     return Policy(
         misfire=_one_of(options, "misfire", Misfire, "latest"),
         misfire_grace=duration_ms(options.get("misfire_grace", 30), "misfire_grace"),
         catchup_window=duration_ms(options.get("catchup_window", 3600), "catchup_window"),
-        catchup_limit=_whole(options, "catchup_limit", 100, 1, 10_000),
+        catchup_limit=_whole(options, "catchup_limit", 100, 1, 1000),
         overlap=_overlap(options),
         instances=_whole(options, "max_instances", 0 if options.get("overlap") == "allow" else 1, 0, 100_000),
         on_resume=_one_of(options, "on_resume", OnResume, "discard"),
-        expires_in=None if expires_in is None else duration_ms(expires_in, "expires_in"),
+        expires_in=_expiry(options.get("expires_in", job.expires_in)),
         limit=_whole(options, "limit", 0, 0, 2**53),
         jitter=duration_ms(options.get("jitter", default_jitter), "jitter"),
         queue_depth=_whole(options, "max_queue_depth", 0, 0, 2**53),
         on_full=_one_of(options, "on_full", OnFull, "skip"),
         pause_after=_whole(options, "pause_after_failures", 0, 0, 1_000_000),
     )
+
+
+def _expiry(value: Seconds | None) -> int | None:
+    ms = None if value is None else duration_ms(value, "expires_in")
+    if ms == 0:
+        raise ConfigurationError("expires_in: more than nothing, for a job can't start at its very nominal time")
+    return ms
 
 
 def _overlap(options: Mapping[str, Any]) -> Overlap:

@@ -127,7 +127,9 @@ class RedisChores:
     def stop_replaced(self) -> int:
         """Tell workers to stop jobs that were replaced; how many still run."""
         keys = self._keys
-        running: int = self._stop([keys.stopping], [keys.rq_job_prefix, keys.rq_channel_prefix, STOPPED_AT_ONCE])
+        running: int = self._stop(
+            [keys.stopping], [keys.rq_job_prefix, keys.rq_channel_prefix, STOPPED_AT_ONCE, keys.rq_scheduled_prefix]
+        )
         return running
 
     def reconcile(self) -> list[str]:
@@ -140,7 +142,10 @@ class RedisChores:
             "most": RECONCILED_AT_ONCE,
             "patience": PATIENCE_MS,
         }
-        found = [text(job_id) for job_id in self._reconcile([keys.rq_queues, keys.suspects], [pack(arguments)])]
+        found = [
+            job_id.decode(errors="replace")
+            for job_id in self._reconcile([keys.rq_queues, keys.suspects], [pack(arguments)])
+        ]
         for job_id in found:
             log.warning("job %s was queued and in no list: put back", job_id)
         return found
@@ -213,15 +218,14 @@ def definition_fields(schedule: Schedule) -> dict[str, object]:
 
 
 def _due_row(row: Sequence[bytes]) -> DueRow:
+    """One row of `due`: junk in one schedule's record is an error of that schedule."""
     schedule_id, due, revision, status, cursor, error = row
-    return DueRow(
-        id=text(schedule_id),
-        due=int(float(due)),
-        revision=int(revision or 0),
-        status=text(status),
-        cursor=int(cursor or 0),
-        error=text(error),
-    )
+    name = schedule_id.decode(errors="surrogateescape")
+    try:
+        numbers = {"due": int(float(due)), "revision": int(revision or 0), "cursor": int(cursor or 0)}
+        return DueRow(id=name, status=text(status), error=text(error), **numbers)
+    except (ValueError, OverflowError) as junk:
+        return DueRow(id=name, due=0, revision=0, status="", cursor=0, error=f"its record can't be read: {junk}")
 
 
 def _loaded(row: Sequence[Any]) -> tuple[int, Schedule] | Exception | None:

@@ -13,12 +13,14 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from scheduler import reconcile
 from scheduler.admin import Admin
 from scheduler.beat import Beat
 from scheduler.bell import Bell
 from scheduler.clockcheck import ClockCheck
+from scheduler.failpoint import kill_at
 from scheduler.handfire import HandFire
 from scheduler.leader import Leader
 from scheduler.pacing import BackOff, Seldom
@@ -29,7 +31,7 @@ from scheduler.schedule import Schedule, pack_definition
 from scheduler.selfaudit import SelfAudit
 from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
-from shared.errors import RefusedChangeError, RqbeatError, StoreError, StoreUnavailableError
+from shared.errors import NotFoundError, RefusedChangeError, RqbeatError, StoreError, StoreUnavailableError
 from shared.redisio.connection import Client, check_server, connect
 from shared.redisio.dispatch import Promoter
 from shared.redisio.presence import Presence
@@ -119,6 +121,7 @@ def build_beat(
             Seldom(chores.prune, PRUNE_SECONDS, clock),
             Seldom(SelfAudit(Reader(client, keys)), AUDIT_SECONDS, clock),
         ],
+        reached=kill_at(settings.failpoint),
     )
 
 
@@ -248,7 +251,10 @@ class RunningBeat:
 class Declared:
     """What an app declares, against what is stored: compared, and applied unless that looks like an accident."""
 
-    def __init__(self, schedules: Sequence[Schedule], version: str | None, reader: Reader, admin: Admin) -> None:
+    def __init__(
+        self, schedules: Sequence[Schedule], version: str | None, reader: Reader, admin: Admin, clock: Clock
+    ) -> None:
+        self._clock = clock
         self._schedules = schedules
         self._version = version
         self._reader = reader
@@ -264,10 +270,21 @@ class Declared:
         if not force:
             self._refuse(found)
         touched = {*found.add, *found.change}
-        self._admin.upsert([item for item in self._schedules if item.id in touched], "declared by the app")
+        chosen = [item for item in self._schedules if item.id in touched and self._is_plannable(item)]
+        self._admin.upsert(chosen, "declared by the app")
         for schedule_id in found.remove:
-            self._admin.remove(schedule_id, "no longer declared by the app")
+            with suppress(NotFoundError):  # another beat of the same app was quicker
+                self._admin.remove(schedule_id, "no longer declared by the app")
         self._admin.set_app_version(self._version)
+
+    def _is_plannable(self, schedule: Schedule) -> bool:
+        """A trigger that raises when asked for its next fire sets its schedule aside; the others are stored."""
+        try:
+            schedule.trigger.next_ms(self._clock.now_ms())
+        except RqbeatError as error:
+            log.error("%s: set aside: it can't be planned: %s", schedule.id, error)  # noqa: TRY400 - one line
+            return False
+        return True
 
     def _refuse(self, found: reconcile.Diff) -> None:
         stored = self._reader.app_version()
@@ -281,7 +298,7 @@ def open_declared(settings: Settings, schedules: Sequence[Schedule], client: Cli
     """What an app declares, on the Redis in the settings."""
     client, clock = client or open_client(settings), SystemClock()
     admin = Admin(client, settings.keys, clock, actor())
-    return Declared(schedules, settings.version, Reader(client, settings.keys), admin)
+    return Declared(schedules, settings.version, Reader(client, settings.keys), admin, clock)
 
 
 def _summary(found: reconcile.Diff) -> str:

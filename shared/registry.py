@@ -51,8 +51,8 @@ class Registry(Generic[Entry]):
 
 def _place(entry: Callable[..., Any]) -> str:
     """Where an entry was defined: its function's place for a job made of a function."""
-    origin = getattr(entry, "origin", None) or entry
-    return f"{origin.__module__}.{getattr(origin, '__qualname__', origin)}"
+    origin = getattr(entry, "origin", None) or getattr(entry, "func", None) or entry
+    return f"{getattr(origin, '__module__', '')}.{getattr(origin, '__qualname__', type(origin).__qualname__)}"
 
 
 jobs: Registry[type[Any]] = Registry("job")

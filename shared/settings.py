@@ -5,6 +5,7 @@
     namespace   --namespace  RQBEAT_NAMESPACE                     namespace
     app         APP          RQBEAT_APP                           app
     version                  RQBEAT_APP_VERSION                   version
+    failpoint                RQBEAT_FAILPOINT                     (where a test has a beat killed: no file may say so)
 
 Without any of them, the server that an `rqbeat dev` in this folder has started (`.rqbeat/url`), else Redis on this
 host. A name that is none of these, in a file or behind `RQBEAT_`, is an error: a typing error must not pass as a
@@ -34,9 +35,10 @@ _ENVIRONMENT = {
     "RQBEAT_NAMESPACE": "namespace",
     "RQBEAT_APP": "app",
     "RQBEAT_APP_VERSION": "version",
+    "RQBEAT_FAILPOINT": "failpoint",
 }
-_NAMES = tuple(_ENVIRONMENT.values())
-_CREDENTIALS = re.compile(r"^(?P<front>(?:[^:/?#]*:/+)?+[^:@/?#]*):.*@", re.DOTALL)
+_IN_FILES = tuple(name for name in _ENVIRONMENT.values() if name != "failpoint")
+_CREDENTIALS = re.compile(r"^(?P<front>(?:[^:/?#]*:?/+)?+[^:@/?#]*):.*@", re.DOTALL)
 """Up to the last `@`: a password that should have been percent-encoded may hold any character."""
 _QUERY_ITEM = re.compile(r"(?P<name>[?&;][^=&;]*)=[^&]*")
 
@@ -49,6 +51,7 @@ class Settings:
     namespace: str = ""
     app: str | None = None
     version: str | None = None
+    failpoint: str | None = None
     rq_prefix: str = "rq"
     flags: frozenset[str] = frozenset()
     """The names that were given as flags: nothing beats them."""
@@ -163,7 +166,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _checked(table: Mapping[str, Any], path: Path) -> dict[str, str]:
-    _refuse_unknown(table, _NAMES, str(path))
+    _refuse_unknown(table, _IN_FILES, str(path))
     for name, value in table.items():
         if not isinstance(value, str):
             raise ConfigurationError(f"{path}: {name} must be text, got {value!r:.80}")

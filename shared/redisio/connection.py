@@ -8,6 +8,7 @@ connection can't hang a beat. Errors leave this package as two kinds: try again 
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import cast
@@ -41,15 +42,16 @@ def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbe
         "retry": ClientRetry(NoBackoff(), 0),
         "client_name": name,
     }
-    _check_database(url)
     if url.startswith("redis+sentinel://"):
         return _through_sentinel(url, options)
     if url.startswith("unix://"):
         options.pop("socket_keepalive")
     try:
-        return redis.Redis.from_url(url, **options)
+        client = redis.Redis.from_url(url, **options)
     except ValueError as error:
-        raise _refused(url, str(error)) from None
+        raise _refused(url, _what_is_wrong(error)) from None
+    _check_database(url)
+    return client
 
 
 def _check_database(url: str) -> None:
@@ -89,7 +91,7 @@ def store_errors() -> Iterator[None]:
     except redis.exceptions.ResponseError as error:
         raise _of_response(error) from error
     except (redis.exceptions.RedisError, OSError) as error:
-        raise StoreUnavailableError(f"Redis does not answer: {_first_line(error)}") from None
+        raise _of_connection(error) from None
 
 
 def server_now(client: redis.Redis) -> int:
@@ -146,6 +148,14 @@ def _warnings(info: dict[str, object]) -> list[str]:
     return ["Redis keeps no append-only file: after a crash of the server the newest decisions may be lost"]
 
 
+def _of_connection(error: Exception) -> StoreError:
+    """A certificate that is not trusted stays so; a handshake that broke off may go well the next time."""
+    broke_off = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+    if isinstance(error.__context__, ssl.SSLError) and not isinstance(error.__context__, broke_off):
+        return StoreRefusedError(f"TLS with Redis fails: {_first_line(error)}")
+    return StoreUnavailableError(f"Redis does not answer: {_first_line(error)}")
+
+
 def _of_response(error: redis.exceptions.ResponseError) -> Exception:
     text = _first_line(error)
     if text.startswith(("NOAUTH", "WRONGPASS", "NOPERM")) or "invalid username-password" in text:
@@ -159,6 +169,12 @@ def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0][:300]
 
 
+def _what_is_wrong(error: ValueError) -> str:
+    """Without the piece that urllib quotes of a port that is none: it may be of a password with a / or # in it."""
+    reason, quoted, _ = str(error).partition(" as '")
+    return f"{reason}; in a password, / # ? and @ are written %2F %23 %3F %40" if quoted else reason
+
+
 def _through_sentinel(url: str, options: dict[str, object]) -> redis.Redis:
     from redis.sentinel import Sentinel  # noqa: PLC0415 - few need it
 
@@ -170,7 +186,8 @@ def _through_sentinel(url: str, options: dict[str, object]) -> redis.Redis:
         raise _refused(url, "expected redis+sentinel://host:port,host:port/service-name/database")
     user, _, password = credentials.partition(":")
     auth = {"username": user or None, "password": password or None} if credentials else {}
-    sentinel = Sentinel(addresses, **options)  # type: ignore[no-untyped-call]
+    asking = {name: value for name, value in options.items() if name != "client_name"}
+    sentinel = Sentinel(addresses, sentinel_kwargs=asking, **options)  # type: ignore[no-untyped-call]
     return cast("redis.Redis", sentinel.master_for(service, db=int(database or 0), **auth, **options))  # type: ignore[no-untyped-call]
 
 

@@ -6,6 +6,7 @@ read. A script that writes is idempotent, so its caller may send it again when t
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -23,12 +24,20 @@ class Script:
     """One script on one connection."""
 
     def __init__(self, client: redis.Redis, name: str) -> None:
-        self._script = client.register_script(source(name))
+        self._client = client
+        self._text = source(name)
+        self._hash = hashlib.sha1(self._text.encode()).hexdigest()  # noqa: S324 - Redis' choice
 
     def __call__(self, keys: Sequence[str], args: Sequence[str | bytes | int]) -> Any:
-        """Run it; one round trip, two when Redis does not know it yet. Raises StoreError."""
+        """Run it; one round trip, two when Redis does not know it. Raises StoreError.
+
+        Then the text is sent, not loaded to be called: Redis may forget it again in between.
+        """
         with store_errors():
-            return self._script(keys=list(keys), args=list(args))
+            try:
+                return self._client.evalsha(self._hash, len(keys), *keys, *args)
+            except redis.exceptions.NoScriptError:
+                return self._client.eval(self._text, len(keys), *keys, *args)
 
 
 @cache

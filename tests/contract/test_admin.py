@@ -365,3 +365,65 @@ def test_a_mended_gap_is_no_finding_any_more(stage: Stage) -> None:
     stage.admin.mend(finding)
     assert findings(stage.reader, "s") == []
     assert stage.ledger("s")[-1].reason == "error"
+
+
+@pytest.mark.parametrize("change", ["cancel", "remove"])
+def test_a_waiting_fire_of_a_schedule_that_goes_is_missed_and_never_sent(stage: Stage, change: str) -> None:
+    schedule = stage.add(overlap="buffer", catchup_limit=1)
+    stage.client.zadd(stage.keys.outstanding_prefix + "s", {"old": 1})
+    stage.client.hset(stage.keys.rq_job("old"), "status", "started")
+    stage.commit(stage.plan(schedule))
+    getattr(stage.admin, change)("s")
+    stage.client.hset(stage.keys.rq_job("old"), "status", "finished")
+    assert stage.timetable.release_waiting(stage.lease) == []
+    assert stage.queued() == []
+    assert (stage.ledger()[-1].outcome, stage.ledger()[-1].reason) == ("missed", "error")
+
+
+def test_a_replaced_job_that_is_to_be_tried_again_is_canceled(stage: Stage, chores: RedisChores) -> None:
+    key = stage.keys.rq_job("old")
+    stage.client.hset(key, mapping={"status": "scheduled", "origin": "work"})
+    stage.client.zadd(stage.keys.rq_registry("scheduled", "work"), {"old": 1})
+    stage.client.zadd(stage.keys.stopping, {"old": 1})
+    assert chores.stop_replaced() == 0
+    assert stage.client.hget(key, "status") == b"canceled"
+    assert Promoter(stage.client, stage.keys)(polite=False) == 0
+
+
+def test_a_key_of_the_wrong_type_leaves_a_pause_as_it_is(stage: Stage) -> None:
+    schedule = stage.add()
+    stage.admin.pause("s")
+    stage.client.set(stage.keys.stats_prefix + "s", "text")
+    with pytest.raises(StoreRefusedError, match="stats"):
+        stage.admin.resume("s")
+    assert (stage.reader.schedule("s").status, stage.ledger()) == ("paused", [])
+    stage.client.delete(stage.keys.stats_prefix + "s")
+    assert stage.admin.resume("s")
+    assert stage.client.zscore(stage.keys.timetable, "s") is not None
+    assert stage.cursor(schedule) >= stage.now
+
+
+def test_one_pause_that_can_not_be_ended_does_not_hold_up_the_others(stage: Stage) -> None:
+    for name in ("bad", "good"):
+        stage.add(name)
+        stage.admin.pause(name, until=SystemClock().now_ms() + 1)
+    stage.client.hset(stage.keys.schedule_prefix + "bad", "definition", b"\xc1")
+    time.sleep(0.01)
+    assert stage.admin.resume_due() == 1
+    assert stage.reader.schedule("good").status == "active"
+    assert stage.admin.resume_due() == 0
+
+
+def test_a_changed_trigger_leaves_nothing_undecided(stage: Stage) -> None:
+    """What the old rule had due and undecided is one missed range; the new rule starts from now."""
+    stage.add()
+    stage.admin.upsert([build(Administered, IntervalTrigger(300), {"id": "s"})])
+    (entry,) = stage.ledger()
+    assert (entry.outcome, entry.reason) == ("missed", "misfire")
+    assert entry.count in {60, 61}
+
+
+def test_a_date_moved_into_the_past_is_completed(stage: Stage) -> None:
+    stage.admin.upsert([made(trigger=DateTrigger((stage.now + 60_000) / 1000))])
+    stage.admin.upsert([made(trigger=DateTrigger((stage.now - 60_000) / 1000))])
+    assert stage.reader.schedule("s").status == "completed"

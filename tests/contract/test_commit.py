@@ -231,8 +231,9 @@ def test_redis_noscript(stage: Stage) -> None:
 
 
 def test_ledgers_are_bounded(stage: Stage) -> None:
-    schedule = stage.add(catchup_limit=2000, catchup_window=86_400, overlap="allow")
+    schedule = stage.add(catchup_limit=1000, catchup_window=86_400, overlap="allow")
     stage.client.hset(stage.keys.schedule_prefix + "s", "cursor", stage.now - 1_500_000)
+    stage.commit(stage.plan(schedule, until=-600_000))
     stage.commit(stage.plan(schedule))
     assert stage.client.llen(stage.keys.ledger_prefix + "s") == 1000
 
@@ -243,3 +244,34 @@ def test_a_plan_that_moves_the_index_alone_writes_no_entry(stage: Stage) -> None
     idle = replace(planned, plan=replace(planned.plan, cursor=planned.plan.base, decisions=()))
     assert stage.commit(idle)[0].code in {"ok", "already"}
     assert stage.ledger() == []
+
+
+@pytest.mark.parametrize("field", ["head", "fields", "queue", "dedupe_ttl"])
+def test_a_record_that_lacks_a_field_stops_its_schedule_alone(stage: Stage, field: str) -> None:
+    bad, good = stage.add("bad"), stage.add("good", catchup_limit=1)
+    stage.client.hdel(stage.keys.schedule_prefix + "bad", field)
+    results = stage.commit(stage.plan(bad), stage.plan(good))
+    assert [result.code for result in results] == ["error", "ok"]
+    assert field in results[0].detail
+    assert list(stage.client.scan_iter(f"{stage.keys.fired_prefix}bad*")) == []
+    assert len(stage.queued()) == 1
+
+
+@pytest.mark.parametrize(("name", "value"), [("rq:scheduled:broken", "text"), ("rqbeat:waiting:bad", b"\xc1")])
+def test_what_only_some_policies_touch_is_looked_at_beforehand(stage: Stage, name: str, value: Any) -> None:
+    bad, good = stage.add("bad", queue="broken", overlap="replace"), stage.add("good", catchup_limit=1)
+    stage.client.set(name, value)
+    results = stage.commit(stage.plan(bad), stage.plan(good))
+    assert [result.code for result in results] == ["error", "ok"]
+    assert stage.ledger("bad") == []
+
+
+@pytest.mark.parametrize("junk", [{"rev": "x"}, {"cursor": "x"}, {"status": b"\xff"}])
+def test_junk_in_a_record_is_an_error_of_its_schedule(stage: Stage, junk: dict[str, Any]) -> None:
+    stage.add("bad")
+    stage.add("good")
+    stage.client.hset(stage.keys.schedule_prefix + "bad", mapping=junk)
+    stage.client.zadd(stage.keys.timetable, {"bad": stage.now - 1000, "good": stage.now - 1000})
+    rows = {row.id: row for row in stage.timetable.due(stage.now, 10, 10).rows}
+    assert "can't be read" in rows["bad"].error
+    assert rows["good"].error == ""

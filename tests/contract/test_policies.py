@@ -375,3 +375,14 @@ def test_a_plan_holds_what_its_decisions_say(store: Store) -> None:
     fires: list[Fire] = [decision for decision in made.decisions if isinstance(decision, Fire)]
     store.commit(schedule)
     assert store.queued() == [fire.job_id for fire in fires]
+
+
+def test_replace_leaves_no_dead_entries_and_makes_room(store: Store) -> None:
+    """Fifty fires without a worker: one entry waits, the newest, also where the queue may hold one alone."""
+    schedule = build(
+        Policed, IntervalTrigger(1), {"id": "s", "overlap": "replace", "misfire": "all", "max_queue_depth": 1}
+    )
+    store.add(schedule, store.now() // 1000 * 1000 - 20_000)
+    store.commit(schedule)
+    assert store.queued() == [fire_job_id("s", store.held(schedule)[1])]
+    assert {entry.outcome for entry in store.ledger()} == {"enqueued"}

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,12 +32,19 @@ def wait_for(look: Callable[[], Found], seconds: float, what: str) -> Found:
 class Program:
     """One `rqbeat …` process and what it wrote."""
 
-    def __init__(self, arguments: list[str], folder: Path, output: Path, environ: dict[str, str]) -> None:
+    def __init__(
+        self,
+        arguments: list[str],
+        folder: Path,
+        output: Path,
+        environ: dict[str, str],
+        program: Sequence[str] = ("-m", "scheduler.cli"),
+    ) -> None:
         self._output = output
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RQBEAT_", "REDIS_"))}
         with output.open("wb") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "scheduler.cli", *arguments],
+                [sys.executable, "-P", *program, *arguments],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -5,7 +5,7 @@
 -- ARGV  1 {action, id, actor, reason, bound, bounds, revision, cursor, moved (the new cursor), next, due,
 --          missed: false or {from, until, count}, until: when a pause ends, or false}
 --         revision and cursor are what the caller read (for resume, which plans from them); else false
--- returns done, unchanged (it was so already), gone or conflict (read again)
+-- returns done, unchanged (it was so already), gone, conflict (read again), or `error: ` and the key in the way
 
 local c = cmsgpack.unpack(ARGV[1])
 local key = KEYS[5]
@@ -13,7 +13,24 @@ local held = redis.call('HMGET', key, 'rev', 'status', 'cursor')
 local status = held[2]
 if not held[1] then return 'gone' end
 
+for i, command in ipairs({'SCARD', 'ZCARD', 'XLEN', 'EXISTS', 'HLEN', 'XLEN', 'LLEN', 'HLEN', 'ZCARD', 'GET', 'ZCARD', 'ZCARD'}) do
+  local blocked = try(command, KEYS[i])
+  if blocked then return 'error: ' .. blocked end
+end
+
+-- A fire that waits is not sent any more: it is written down as missed, since the cursor is past it.
+local function drop_waiting()
+  local held = redis.call('GET', KEYS[10])
+  if not held then return end
+  local f = cmsgpack.unpack(held)
+  record(KEYS[6], KEYS[7], c.bounds, {c.id, f[2], f[2], 1, now_ms(), 'missed', 'error', f[4], false, f[3]})
+  redis.call('DEL', KEYS[10])
+  redis.call('ZREM', KEYS[11], c.id)
+end
+
 local function pause()
+  if status == 'paused' and c['until'] then redis.call('ZADD', KEYS[12], digits(c['until']), c.id) end
+  if status == 'paused' and not c['until'] then redis.call('ZREM', KEYS[12], c.id) end
   if status ~= 'active' then return 'unchanged' end
   redis.call('HSET', key, 'status', 'paused', 'note', c.reason, 'next', '')
   redis.call('ZREM', KEYS[2], c.id)
@@ -41,15 +58,17 @@ end
 
 local function cancel()
   if status == 'cancelled' then return 'unchanged' end
+  drop_waiting()
+  redis.call('ZREM', KEYS[12], c.id)
   redis.call('HSET', key, 'status', 'cancelled', 'note', c.reason, 'next', '')
   redis.call('ZREM', KEYS[2], c.id)
   return 'done'
 end
 
 local function remove()
-  redis.call('DEL', key, KEYS[7], KEYS[8], KEYS[9], KEYS[10])
+  drop_waiting()
+  redis.call('DEL', key, KEYS[7], KEYS[8], KEYS[9])
   redis.call('ZREM', KEYS[2], c.id)
-  redis.call('ZREM', KEYS[11], c.id)
   redis.call('ZREM', KEYS[12], c.id)
   redis.call('SREM', KEYS[1], c.id)
   return 'done'

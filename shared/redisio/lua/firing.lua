@@ -8,6 +8,7 @@ local LIVE = {queued = true, started = true, scheduled = true, deferred = true}
 local CANCELED_SECONDS = 86400
 local FIELDS = {'rev', 'status', 'cursor', 'owner', 'queue', 'head', 'fields', 'front', 'instances', 'overlap', 'limit',
   'depth', 'on_full', 'pause_after', 'window', 'dedupe_ttl', 'fired', 'error'}
+local NEEDED = {'queue', 'head', 'fields', 'dedupe_ttl', 'status', 'cursor'}
 local NUMBERS = {'rev', 'cursor', 'instances', 'limit', 'depth', 'pause_after', 'window', 'fired'}
 
 -- A schedule, nil when there is none; or the reason why it can't be read. Reads only.
@@ -17,17 +18,29 @@ local function read_schedule(c, id)
   if not row[1] then return nil, nil end
   local s = {id = id, key = c.h.schedule .. id, live = 0}
   for i, name in ipairs(FIELDS) do s[name] = row[i] end
+  for _, name in ipairs(NEEDED) do
+    if not s[name] then return s.key .. ': its field ' .. name .. ' is gone' end
+  end
+  local can_unpack, static = pcall(cmsgpack.unpack, s.fields)
+  if not can_unpack or type(static) ~= 'table' then return s.key .. ": its field fields can't be read" end
+  s.static = static
   for _, name in ipairs(NUMBERS) do s[name] = tonumber(s[name]) or 0 end
   s.count = s.fired
   s.queue_key, s.outstanding = c.h.queue .. s.queue, c.h.outstanding .. id
   s.own_ledger, s.waiting, s.live_key = c.h.own_ledger .. id, c.h.waiting .. id, c.h.live .. s.queue
+  s.scheduled_key = c.h.scheduled .. s.queue
   return nil, s
 end
 
 -- The key that stands in the way of enqueueing, or nil. Reads only.
 local function obstacle(s)
-  return try('LLEN', s.queue_key) or try('ZCARD', s.live_key) or try('ZCARD', s.outstanding)
-    or try('LLEN', s.own_ledger) or try('GET', s.waiting)
+  local blocked = try('LLEN', s.queue_key) or try('ZCARD', s.live_key) or try('ZCARD', s.outstanding)
+    or try('LLEN', s.own_ledger) or try('ZCARD', s.scheduled_key)
+  if blocked then return blocked end
+  local err, held = try('GET', s.waiting)
+  if err then return err end
+  local can_unpack, f = pcall(cmsgpack.unpack, held or cmsgpack.pack({}))
+  if not can_unpack or type(f) ~= 'table' then return s.waiting .. ": what it holds can't be read" end
 end
 
 -- How many earlier jobs of a schedule RQ still has before it or in hand; forgets the others.
@@ -56,7 +69,9 @@ local function replace_job(c, s, job_id)
     redis.call('ZADD', c.stopping, digits(c.now), job_id)
     return
   end
-  redis.call('ZREM', c.h.scheduled .. s.queue, job_id)
+  redis.call('LREM', s.queue_key, 1, job_id)
+  redis.call('ZREM', s.live_key, job_id)
+  redis.call('ZREM', s.scheduled_key, job_id)
   redis.call('HSET', key, 'status', 'canceled')
   redis.call('EXPIRE', key, CANCELED_SECONDS)
   redis.call('ZREM', s.outstanding, job_id)
@@ -70,9 +85,9 @@ local function replace_all(c, s)
 end
 
 local function push_fire(c, s, f)
-  redis.call('SET', c.h.fired .. s.id .. ':' .. digits(f[2]), f[5], 'PX', s.dedupe_ttl)
-  write_job(c.h.job .. f[5], cmsgpack.unpack(s.fields), s.head .. f[6] .. c.h.tail, 'queued', c.h.stamp)
+  write_job(c.h.job .. f[5], s.static, s.head .. f[6] .. c.h.tail, 'queued', c.h.stamp)
   push(c.queues, s.queue_key, s.live_key, f[5], s.front == '1')
+  redis.call('SET', c.h.fired .. s.id .. ':' .. digits(f[2]), f[5], 'PX', s.dedupe_ttl)
   if s.instances > 0 then redis.call('ZADD', s.outstanding, digits(f[2]), f[5]) end
   s.live, s.count, s.last = s.live + 1, s.count + 1, f[2]
 end
@@ -86,8 +101,8 @@ local function enqueue(c, s, f)
   local is_taken = s.instances > 0 and s.live >= s.instances
   if is_taken and s.overlap == 'buffer' then return 'waiting', '' end
   if is_taken and s.overlap ~= 'replace' then return 'skipped', 'overlap' end
-  if s.depth > 0 and redis.call('LLEN', s.queue_key) >= s.depth then return 'full', '' end
   if is_taken then replace_all(c, s) end
+  if s.depth > 0 and redis.call('LLEN', s.queue_key) >= s.depth then return 'full', '' end
   push_fire(c, s, f)
   return 'enqueued', ''
 end

@@ -1,10 +1,14 @@
 -- Add or replace schedules. Each is applied by itself, if its stored revision is the one that its writer read.
 --
--- KEYS  1 schedules   2 timetable   3 control log   4 wake channel
--- ARGV  1 header: {schedule (prefix), actor, reason, bound of the control log}
---       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields}
+-- Revisions rise by one, from Redis' clock (ms) when the schedule was added: one that was removed and added anew, or
+-- added to a Redis that had lost it, has none in common with what a beat or a person still remembers of it.
+--
+-- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 ledger
+-- ARGV  1 header: {schedule, own_ledger (prefixes), actor, reason, bound of the control log, bounds of ledgers}
+--       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields,
+--          left: false or {cursor read, nominal, until, count, due}: what the old trigger had due and undecided}
 --         fields: a flat list that replaces what is stored of the definition
--- returns one code per item: added, changed, conflict
+-- returns {code, revision} per item: added, changed, or conflict and the revision that is stored
 
 local schedules, timetable, control, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local h = cmsgpack.unpack(ARGV[1])
@@ -17,11 +21,17 @@ local function carried_over(key, item)
   local status, cursor = held[1], tonumber(held[2])
   if not item[4] then return status, cursor end
   if status == 'completed' and item[6] then status = 'active' end
+  local left = item[8]
+  if left and left[1] == cursor then
+    record(KEYS[5], h.own_ledger .. item[1], h.bounds, {item[1], left[2], left[3], left[4], now_ms(), 'missed', 'misfire',
+      'catchup', false, left[5]})
+  end
   return status, math.max(cursor, item[3])
 end
 
-local function write(key, item, status, cursor)
-  redis.call('HSET', key, 'rev', item[2] + 1, 'status', status, 'cursor', digits(cursor), unpack(item[7]))
+local function write(key, item, revision, status, cursor)
+  if status == 'active' and not item[6] then status = 'completed' end
+  redis.call('HSET', key, 'rev', digits(revision), 'status', status, 'cursor', digits(cursor), unpack(item[7]))
   if status == 'active' and item[6] then
     redis.call('HSET', key, 'next', item[5] and digits(item[5]) or '')
     redis.call('ZADD', timetable, digits(item[6]), item[1])
@@ -34,22 +44,23 @@ end
 for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
   local key = h.schedule .. item[1]
   local stored = tonumber(redis.call('HGET', key, 'rev') or 0)
+  local revision = stored == 0 and now_ms() or stored + 1
   if stored ~= item[2] then
-    codes[i] = 'conflict'
+    codes[i] = {'conflict', stored}
   elseif stored == 0 then
     redis.call('SADD', schedules, item[1])
     redis.call('HSET', key, 'fired', 0, 'created', digits(now_ms()), 'since', digits(item[3]))
-    write(key, item, item[6] and 'active' or 'completed', item[3])
-    codes[i] = 'added'
+    write(key, item, revision, item[6] and 'active' or 'completed', item[3])
+    codes[i] = {'added', revision}
   else
     local status, cursor = carried_over(key, item)
     redis.call('HDEL', key, 'error')
     if item[4] then redis.call('HSET', key, 'since', digits(cursor)) end
-    write(key, item, status, cursor)
-    codes[i] = 'changed'
+    write(key, item, revision, status, cursor)
+    codes[i] = {'changed', revision}
   end
-  if codes[i] ~= 'conflict' then
-    redis.call('XADD', control, 'MAXLEN', '~', h.bound, '*', 'action', codes[i], 'schedule', item[1],
+  if codes[i][1] ~= 'conflict' then
+    redis.call('XADD', control, 'MAXLEN', '~', h.bound, '*', 'action', codes[i][1], 'schedule', item[1],
       'actor', h.actor, 'reason', h.reason)
   end
 end

@@ -174,3 +174,16 @@ def test_a_leader_whose_clock_goes_wrong_steps_down_at_once() -> None:
     a.turn()
     assert a.lease is None
     assert store.owner == ""
+
+
+def test_a_standby_that_is_woken_looks_within_a_tenth_of_a_second() -> None:
+    """A lease that is given back is taken at once, not a second later; a leader keeps to its second."""
+    clock, _, a, b = two_beats()
+    a.turn()
+    b.turn()
+    a.look_soon()
+    b.look_soon()
+    assert (round(a.seconds_left(), 3), round(b.seconds_left(), 3)) == (1.0, 0.1)
+    clock.advance(0.05)
+    b.look_soon()
+    assert round(b.seconds_left(), 3) == 0.05

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -114,3 +115,20 @@ def test_key_ttl_boundaries(seconds: int, window: int, ttl_s: int) -> None:
     """Window and a minute; at most ten minutes for what fires more often than once a minute."""
     schedule = build(Mail, IntervalTrigger(seconds), {"catchup_window": window})
     assert schedule.dedupe_ttl == ttl_s * 1000
+
+
+async def wrap(handler: Any, job: Any, mark: str = "") -> Any:
+    return handler
+
+
+def test_lambdas_and_partials_of_two_schedules_do_not_swap() -> None:
+    """What has no place of its own goes by the schedule and its position, the same in every process."""
+    first = build(Mail, IntervalTrigger(60), {"id": "one", "middleware": [lambda h, j: wrap(h, j, "1"), partial(wrap)]})
+    second = build(Mail, IntervalTrigger(60), {"id": "two", "middleware": [lambda h, j: wrap(h, j, "2"), wrap]})
+    assert first.call.middleware == ("one#0", "one#1")
+    assert second.call.middleware == ("two#0", f"{__name__}.wrap")
+
+
+def test_middleware_that_is_no_function_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="middleware"):
+        build(Mail, IntervalTrigger(60), {"middleware": [5]})

@@ -70,6 +70,21 @@ def test_passwords_are_never_shown(url: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("redis//:S3CRET@host", "redis//:***@host"),
+        ("redis:S3CRET@host", "redis:***@host"),
+        ("redis://:S3#C/R?ET@x@host:6379/0", "redis://:***@host:6379/0"),
+        ("redis+sentinel://user:S3CRET@a:1,b:2/m", "redis+sentinel://user:***@a:1,b:2/m"),
+        ("unix://:S3CRET@/run/redis.sock", "unix://:***@/run/redis.sock"),
+        ("redis://host/0?password=S3CRET&db=1", "redis://host/0?password=***&db=1"),
+    ],
+)
+def test_nor_where_the_url_is_wrong_or_has_it_elsewhere(url: str, shown: str) -> None:
+    assert redact(url) == shown
+
+
+@pytest.mark.parametrize(
     "url",
     [
         "redis://[",

@@ -1,0 +1,95 @@
+"""Faults on purpose. `RQTEST_SCALE=20` makes every test that much longer and prints a table; `RQTEST_SEED` repeats a
+run's random choices, which a test that fails has printed."""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from shared.redisio.server import OwnServer
+from tests.chaos import report
+from tests.chaos.arena import SCALE, Arena, ArenaOn
+from tests.chaos.checker import Verdict
+from tests.chaos.proxy import Proxy
+
+HERE = Path(__file__).parent
+StartServer = Callable[..., OwnServer]
+Note = Callable[[int, Verdict], None]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Longer rounds need longer time-outs."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(120 * max(1.0, SCALE)))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """The table, in the long form only."""
+    for line in report.lines() if SCALE > 1 else ():
+        terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def rng() -> random.Random:
+    """Random choices that can be repeated: the seed is shown when a test fails."""
+    seed = int(os.environ.get("RQTEST_SEED") or secrets.randbits(32))
+    print(f"RQTEST_SEED={seed}")
+    return random.Random(seed)  # noqa: S311 - no secret
+
+
+@pytest.fixture
+def arena_on(tmp_path: Path) -> Iterator[ArenaOn]:
+    """Makes arenas on servers of the test's choice; what still runs at its end is killed."""
+    arenas: list[Arena] = []
+
+    def make(direct: str) -> Arena:
+        arenas.append(Arena(direct, tmp_path))
+        return arenas[-1]
+
+    yield make
+    for arena in arenas:
+        arena.close()
+
+
+@pytest.fixture
+def arena(arena_on: ArenaOn, redis_url: str) -> Arena:
+    """An arena on the server that all tests share."""
+    return arena_on(redis_url)
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    """Starts servers of the test's own, with options of `redis.conf`."""
+    servers: list[OwnServer] = []
+
+    def start(*options: str, folder: Path | None = None) -> OwnServer:
+        own = OwnServer(folder or tmp_path, socket=Path(f"/tmp/rqbeat-{secrets.token_hex(4)}.sock"), options=options)  # noqa: S108 - a socket's path is short
+        servers.append(own)
+        own.start()
+        return own
+
+    yield start
+    for own in servers:
+        own.kill()
+        own.socket.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def proxy(arena: Arena) -> Iterator[Proxy]:
+    """A proxy in front of the arena's server, through which its beats go."""
+    own = Proxy(Path(arena.direct.removeprefix("unix://")))
+    arena.url = own.url
+    yield own
+    own.close()
+
+
+@pytest.fixture
+def note(request: pytest.FixtureRequest) -> Note:
+    """Adds a row about this test to the table: rounds, and the verdict."""
+    return lambda count, verdict: report.note(request.node.name.removeprefix("test_"), count, verdict)
