@@ -117,7 +117,9 @@ class _Session:
     def _end(self) -> None:
         killed = self._children.stop(lambda: self._interrupts.is_hurried)
         if killed:
-            _tell(f"killed: {' and '.join(killed)}; a job that still ran counts as a failed attempt soon after the next start")
+            _tell(
+                f"killed: {' and '.join(killed)}; a job that ran then counts as a failed attempt soon after a restart"
+            )
         if self._folder.log and not self._children.is_unheard:
             _tell(f"what they wrote is in {os.path.relpath(self._folder.log.path)}")
 
