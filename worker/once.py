@@ -33,11 +33,13 @@ _ON_DOUBT = ("raise", "skip", "repeat")
 def once(site: Site, mark: str, on_doubt: OnDoubt = "raise") -> Iterator[bool]:
     """True inside the block when the effect is still to be done. Blocks for one round trip at each end.
 
-    Raises OnceInDoubtError, ConfigurationError for a mark that is no name, StoreError.
+    Raises OnceInDoubtError, ConfigurationError for a mark that is no name or that this run is inside of, StoreError.
     """
     _check(mark, on_doubt)
     claim = uuid.uuid4().hex
     entered = site.runs.enter_once(site.job_id, mark, claim, site.memory_seconds, on_doubt)
+    if entered == "doubt" and mark in site.open_marks:
+        raise ConfigurationError(f"job {site.job_id}, once {mark!r}: already open in this run")
     if entered == "doubt":
         raise OnceInDoubtError(
             f"job {site.job_id}, once {mark!r}: an earlier attempt was cut off inside the block, "
@@ -46,11 +48,14 @@ def once(site: Site, mark: str, on_doubt: OnDoubt = "raise") -> Iterator[bool]:
     if entered == "done":
         yield False
         return
+    site.open_marks.add(mark)
     try:
         yield True
     except BaseException:
+        site.open_marks.discard(mark)
         site.runs.leave_once(site.job_id, mark, claim, site.memory_seconds, done=False)
         raise
+    site.open_marks.discard(mark)
     site.runs.leave_once(site.job_id, mark, claim, site.memory_seconds, done=True)
 
 

@@ -7,6 +7,7 @@ was not looked at here, and a record is either one that we may run or refused wi
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -129,7 +130,7 @@ def _arguments(value: object) -> tuple[bytes, bytes]:
     return args[0], args[1]
 
 
-# One check per field that RQ reads: the problem in words, or None.
+# One check per field that RQ reads, or that a script counts up: the problem in words, or None.
 
 
 def _text(value: bytes) -> str | None:
@@ -153,6 +154,11 @@ def _whole(least: int, most: int) -> Callable[[bytes], str | None]:
         return None
 
     return check
+
+
+def _counter(value: bytes) -> str | None:
+    """Ours: Redis counts them up, and takes no other spelling of a number."""
+    return None if re.fullmatch(rb"0|[1-9][0-9]{0,14}", value) else f"is no count, it is {value[:60]!r}"
 
 
 def _meta(value: bytes) -> str | None:
@@ -182,6 +188,7 @@ _FIELDS: dict[bytes, Callable[[bytes], str | None]] = {
     **dict.fromkeys((b"enqueue_at_front", b"enqueue_at_front_on_retry"), _whole(0, 1)),
     **dict.fromkeys((b"success_callback_name", b"failure_callback_name", b"stopped_callback_name", b"webhooks"), _none),
     **dict.fromkeys((b"dependency_id", b"dependency_ids", b"group_id", b"repeats_left", b"rate_limit_key"), _none),
+    **dict.fromkeys((b"attempt", b"put_backs"), _counter),
     b"ttl": _none,
     b"timeout": _whole(1, MAX_TIMEOUT),
     b"status": _status,

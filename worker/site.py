@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ class Site:
     begun: Begun
     runs: Runs
     memory_seconds: int
+    open_marks: set[str] = field(default_factory=set)
+    """The once-blocks that this run is inside of."""
 
 
 _current: ContextVar[Site | None] = ContextVar("rqbeat_site", default=None)

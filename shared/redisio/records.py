@@ -40,14 +40,23 @@ def job_fields(name: str, options: JobOptions, retry: Retry | None) -> list[str]
 def returned(job_id: str, entry: Mapping[bytes, bytes]) -> Any:
     """What a run returned, from an entry of the job's result stream. Raises JobFailedError for a run that failed."""
     if entry.get(b"type") != SUCCESSFUL:
-        raise JobFailedError(f"job {job_id} failed: {_last_line(entry.get(b'exc_string', b''))}")
+        raise JobFailedError(f"job {job_id} failed: {_told(entry.get(b'exc_string', b''))}")
     value = entry.get(b"return_value")
     return None if value is None else decode(base64.b64decode(value))
 
 
-def _last_line(packed: bytes) -> str:
+def last_line(text: str) -> str:
+    """The line of a traceback that names the exception; of a group's, the one that names the group."""
+    lines = text.strip().splitlines() or [""]
+    first_members = [number for number, line in enumerate(lines) if line.startswith("  +-+--")]
+    if first_members and lines[-1].strip(" +-") == "":
+        return lines[first_members[-1] - 1].removeprefix("  | ")[:500]
+    return lines[-1][:500]
+
+
+def _told(packed: bytes) -> str:
     try:
         text = zlib.decompressobj().decompress(base64.b64decode(packed), 1_000_000).decode(errors="replace")
     except (ValueError, zlib.error):
         return "its error can't be read"
-    return (text.strip().splitlines() or ["no error text"])[-1][:500]
+    return last_line(text) or "no error text"

@@ -47,8 +47,12 @@ class Runs:
         self._end([*names, keys.wake], [pack(arguments)])
 
     def enter_once(self, job_id: str, mark: str, claim: str, memory_seconds: int, on_doubt: str) -> Entered:
-        """Claim a once-mark."""
-        reply = self._enter([self._keys.once(job_id, mark)], [claim, memory_seconds * 1000, on_doubt])
+        """Claim a once-mark. Tried a second time when Redis does not answer the first."""
+        arguments: list[str | int] = [claim, memory_seconds * 1000, on_doubt]
+        try:
+            reply = self._enter([self._keys.once(job_id, mark)], arguments)
+        except StoreUnavailableError:
+            reply = self._enter([self._keys.once(job_id, mark)], arguments)
         return cast("Entered", reply.decode())
 
     def leave_once(self, job_id: str, mark: str, claim: str, memory_seconds: int, *, done: bool) -> None:

@@ -26,6 +26,7 @@ from shared.clock import Clock
 from shared.errors import ExpiredError, RefusedPayloadError, StoreError, StoreUnavailableError, UnknownJobError
 from shared.redisio.connection import store_errors
 from shared.redisio.intake import Intake
+from shared.redisio.records import last_line
 from shared.redisio.runs import Outcome, Runs
 from worker.guard.job import GuardedJob
 
@@ -105,9 +106,9 @@ class EndGuard(Worker):
             job.retries_left = retries_left
             raise StoreUnavailableError(f"the failure of job {job.id} could not be recorded")
         outcome = _outcome(job)
-        told = _last_line(text) if outcome == "retrying" else text.strip()[-MAX_LOGGED:]
+        told = last_line(text) if outcome == "retrying" else text.strip()[-MAX_LOGGED:]
         log.warning("job %s (%s) %s: %s", job.description, job.id, outcome, told)
-        self._record_end(job, outcome, _last_line(text))
+        self._record_end(job, outcome, last_line(text))
 
     def _is_open(self, job: RqJob, execution: Execution | None) -> bool:
         """Whether a run that did not end by itself still has to be given an end."""
@@ -185,7 +186,3 @@ def _outcome(job: RqJob) -> Outcome:
     if status == JobStatus.STOPPED:
         return "stopped"
     return "expired" if isinstance(job, GuardedJob) and isinstance(job.error, ExpiredError) else "failed"
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1][:500]

@@ -105,7 +105,10 @@ class Recovery:
         found = self._intake.look_at(entry)
         if isinstance(found, str):
             return
-        if found.reason is not None:
-            self._intake.refuse(found.job_id, found.reason, entry=entry)
+        job = GuardedJob(found.job_id, connection=self._queue.connection, serializer=self._queue.serializer)
+        if found.reason is None:
+            job.restore(found.fields)
+        if reason := found.reason or job.refusal:
+            self._intake.refuse(found.job_id, reason, entry=entry, bad=job.bad_fields)
         elif self._intake.put_back(found.job_id, now=self._runs.now()) == "worn":
             self._intake.refuse(found.job_id, "put back too often: whoever takes it dies before it starts")

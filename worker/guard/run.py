@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rq.executions import Execution
 from rq.job import Job as RqJob
 from rq.queue import Queue
+from rq.utils import now as rq_now
 
 from shared.errors import RqbeatError, StoreError
 from shared.process import die_with_parent
@@ -60,6 +61,19 @@ class RunGuard(EndGuard):
             raise RqbeatError(f"the system refuses a new process: {error}") from error
         with suppress(OSError):  # the child does it too; until one of them has, a kill of its group would be ours
             os.setpgid(self.horse_pid, self.horse_pid)
+
+    def monitor_work_horse(self, job: RqJob, queue: Queue, execution: Execution) -> None:
+        """RQ takes an exit code of 0 for a run that has written its end; a job can make one by `os._exit(0)`.
+
+        While Redis is away it is left to maintenance.
+        """
+        super().monitor_work_horse(job, queue, execution)
+        with suppress(StoreError), store_errors():
+            if self._is_running(job, execution):
+                job.get_status()
+                job.ended_at = rq_now()
+                self.handle_work_horse_killed(job, None, os.EX_OK, None)
+                self.handle_job_failure(job, queue, execution=execution)
 
     def wait_for_horse(self) -> tuple[int | None, int | None, struct_rusage | None]:
         """RQ's wait, and an end to whatever the run left behind.

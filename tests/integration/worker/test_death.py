@@ -57,6 +57,14 @@ def test_poison_oom_kill_has_bounded_attempts_and_the_worker_lives(
     assert jobs.Sync.dispatch("next").result(5) == "next"
 
 
+def test_a_run_that_leaves_with_exit_0_fails_at_once(workers: Any, status: Any, reason: Any, eventually: Any) -> None:
+    workers.start("default")
+    handle = jobs.Leaving.dispatch()
+    eventually(lambda: status(handle.id) == "failed", 5)
+    eventually(lambda: "its process ended by itself" in reason(handle.id))
+    assert jobs.Sync.dispatch("next").result(5) == "next"
+
+
 def test_wd_between_pop_and_start_is_put_back_and_uses_no_attempt(
     workers: Any, client: redis.Redis, keys: Keys, effects: Any, status: Any, eventually: Any
 ) -> None:

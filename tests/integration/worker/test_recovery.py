@@ -142,6 +142,17 @@ def test_a_corrupt_record_of_an_abandoned_run_is_failed(
     assert "timeout" in reason(job_id)
 
 
+def test_a_taken_job_whose_count_is_junk_is_failed(
+    client: redis.Redis, keys: Keys, intake: Intake, maintain: Any, status: Any, reason: Any
+) -> None:
+    job_id = jobs.Sync.dispatch().id
+    client.hset(keys.rq_job(job_id), "put_backs", "many")
+    pop(intake)
+    maintain()
+    assert (status(job_id), client.llen(keys.rq_taken("default"))) == ("failed", 0)
+    assert "put_backs" in reason(job_id)
+
+
 @pytest.mark.parametrize("kind", ["wip", "failed", "finished"])
 def test_a_registry_of_the_wrong_type_keeps_nothing_else_from_being_recovered(
     client: redis.Redis, keys: Keys, intake: Intake, maintain: Any, kind: str

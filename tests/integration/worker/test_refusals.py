@@ -75,6 +75,7 @@ JUNK = {
     "timeout-huge": {"timeout": 10**12},
     "status": {"status": "dancing"},
     "no-status": {"status": None},
+    "attempt": {"attempt": "first"},
     "origin": {"origin": b"\xff"},
     "result_ttl": {"result_ttl": "x"},
     "failure_ttl": {"failure_ttl": "1e9"},

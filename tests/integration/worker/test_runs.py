@@ -20,6 +20,7 @@ from shared.options import JobOptions
 from shared.outbox import current_outbox
 from shared.payload import Call, FireContext, data_of
 from shared.redisio.records import job_fields, stamp
+from shared.redisio.runs import Runs
 from shared.retry import Retry
 
 VALUES = [
@@ -180,6 +181,24 @@ def test_once_in_doubt_by_choice(workers: Any, effects: Any, on_doubt: str, mail
     workers.start("default")
     assert jobs.Mailer.dispatch("inside", on_doubt).result(10) == "attempt 2"
     assert mails == len(effects("mail"))
+
+
+def test_a_group_of_errors_is_told_by_its_own_line(workers: Any, status: Any, reason: Any, eventually: Any) -> None:
+    workers.start("default")
+    handle = jobs.Grouped.dispatch()
+    eventually(lambda: reason(handle.id) == "ExceptionGroup: two at once (2 sub-exceptions)")
+    with pytest.raises(JobFailedError, match="two at once"):
+        handle.result()
+
+
+def test_a_once_mark_entered_again_by_its_own_claim_is_first(client: redis.Redis, keys: Keys) -> None:
+    """The reply to the first was lost."""
+    runs = Runs(client, keys)
+    assert [runs.enter_once("job", "mail", claim, 60, "raise") for claim in ("a", "a", "b")] == [
+        "first",
+        "first",
+        "doubt",
+    ]
 
 
 def test_a_checkpoint_survives_kills(workers: Any, effects: Any) -> None:

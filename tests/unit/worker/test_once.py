@@ -73,6 +73,15 @@ def test_what_was_cut_off_is_in_doubt(site: Site, marks: Marks) -> None:
     assert marks.held["mail"] == "done"
 
 
+def test_a_block_inside_itself_is_told_and_is_no_doubt(site: Site) -> None:
+    with pytest.raises(ConfigurationError, match="already open in this run"), once(site, "mail"), once(site, "mail"):
+        raise AssertionError("never reached")
+    with once(site, "mail") as first:
+        assert first
+    with once(site, "mail") as first:
+        assert not first
+
+
 @pytest.mark.parametrize(("mark", "on_doubt"), [("", "raise"), ("a\nb", "raise"), ("x" * 201, "raise"), ("m", "no")])
 def test_marks_that_are_no_names_are_told(site: Site, mark: str, on_doubt: Any) -> None:
     with pytest.raises(ConfigurationError), once(site, mark, on_doubt):

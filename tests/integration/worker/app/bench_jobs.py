@@ -151,6 +151,20 @@ class Suicidal(Job):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Leaving(Job):
+    name = "leaving"
+
+    def handle(self) -> None:
+        os._exit(0)
+
+
+class Grouped(Job):
+    name = "grouped"
+
+    def handle(self) -> None:
+        raise ExceptionGroup("two at once", [ValueError(1), ExceptionGroup("more", [KeyError(2)])])
+
+
 class Mailer(Job):
     """Sends once; where it is killed is said in its argument."""
 
