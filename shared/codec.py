@@ -17,10 +17,11 @@ in size and depth before anything is built from what was read.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from functools import partial
+from itertools import count
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
@@ -30,6 +31,8 @@ from shared.errors import PayloadError, RefusedPayloadError
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 64
+MAX_ITEMS = 100_000
+"""Counted where they stand: a few lists that hold one another many times over can stand for more than fit anywhere."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -38,7 +41,7 @@ _INT_RANGE = range(-(2**63), 2**64)
 
 def encode(value: object, path: str = "value", limit: int = MAX_BYTES) -> bytes:
     """The bytes of a value. Raises PayloadError, with the path of the offender, for what would not come back equal."""
-    _check(value, path, MAX_DEPTH)
+    _check(value, path, MAX_DEPTH, count(1))
     data = _pack(value)
     if len(data) > limit:
         raise PayloadError(
@@ -64,6 +67,8 @@ def _pack(value: object) -> bytes:
 
 
 def _to_ext(value: object) -> msgpack.ExtType:
+    if isinstance(value, set | frozenset):
+        return msgpack.ExtType(_SETS[type(value)], _pack_sorted(value))
     code, write = _WRITERS[type(value)]
     return msgpack.ExtType(code, _pack(write(value)))
 
@@ -78,8 +83,11 @@ def _offset_seconds(value: datetime) -> float:
     return offset.total_seconds() if offset is not None else 0.0
 
 
-def _sorted_items(value: set[object] | frozenset[object]) -> list[object]:
-    return sorted(value, key=_pack)
+def _pack_sorted(value: set[object] | frozenset[object]) -> bytes:
+    """The bytes of a list of the items. Each is packed once: twice at each level would double with the depth."""
+    packer = msgpack.Packer(autoreset=False)
+    packer.pack_array_header(len(value))
+    return b"".join([packer.bytes(), *sorted(map(_pack, value))])
 
 
 _WRITERS: dict[type, tuple[int, Callable[[Any], object]]] = {
@@ -90,18 +98,19 @@ _WRITERS: dict[type, tuple[int, Callable[[Any], object]]] = {
     timedelta: (5, lambda value: value // _MICROSECOND),
     Decimal: (6, str),
     uuid.UUID: (7, lambda value: value.bytes),
-    set: (8, _sorted_items),
-    frozenset: (9, _sorted_items),
 }
+_SETS: dict[type, int] = {set: 8, frozenset: 9}
 
 
-def _check(value: object, path: str, room: int) -> None:
+def _check(value: object, path: str, room: int, seen: Iterator[int]) -> None:
     if room < 0:
         raise PayloadError(f"nested deeper than {MAX_DEPTH}", path=path[:200])
+    if next(seen) > MAX_ITEMS:
+        raise PayloadError(f"more than {MAX_ITEMS:,} items. Pass a reference instead", path=path[:200])
     check = _CHECKS.get(type(value))
     if check is None:
         raise PayloadError(f"a {type(value).__name__} can't travel. {_cure(value)}", path=path)
-    check(value, path, room)
+    check(value, path, room, seen)
 
 
 def _cure(value: object) -> str:
@@ -110,40 +119,54 @@ def _cure(value: object) -> str:
     return "Pass plain values, dates, Decimals, UUIDs, tuples and sets, or an id to look it up by"
 
 
-def _check_nothing(_value: object, _path: str, _room: int) -> None:
+def _check_nothing(_value: object, _path: str, _room: int, _seen: Iterator[int]) -> None:
     pass
 
 
-def _check_int(value: int, path: str, _room: int) -> None:
+def _check_int(value: int, path: str, _room: int, _seen: Iterator[int]) -> None:
     if value not in _INT_RANGE:
         raise PayloadError("an integer needs more than 64 bits. Pass it as text", path=path)
 
 
-def _check_str(value: str, path: str, _room: int) -> None:
+def _check_str(value: str, path: str, _room: int, _seen: Iterator[int]) -> None:
+    _check_text(value, path)
+
+
+def _check_text(value: str, path: str) -> None:
     try:
         value.encode()
     except UnicodeEncodeError:
         raise PayloadError("text with a lone surrogate is not Unicode. Pass it as bytes", path=path) from None
 
 
-def _check_dict(value: dict[object, object], path: str, room: int) -> None:
+def _check_dict(value: dict[object, object], path: str, room: int, seen: Iterator[int]) -> None:
     for key, item in value.items():
         if type(key) is not str:
             raise PayloadError(f"the key {key!r:.60} is a {type(key).__name__}; keys are text", path=path)
-        _check_str(key, f"{path} key", room)
-        _check(item, f"{path}.{key}", room - 1)
+        _check_text(key, f"{path} key")
+        _check(item, f"{path}.{key}", room - 1, seen)
 
 
-def _check_items(value: Any, path: str, room: int) -> None:
+def _check_items(value: Any, path: str, room: int, seen: Iterator[int]) -> None:
     for index, item in enumerate(value):
-        _check(item, f"{path}[{index}]", room - 1)
+        _check(item, f"{path}[{index}]", room - 1, seen)
 
 
-def _check_datetime(value: datetime, path: str, _room: int) -> None:
-    if value.tzinfo is None:
+def _check_datetime(value: datetime, path: str, _room: int, _seen: Iterator[int]) -> None:
+    if value.utcoffset() is None:
         raise PayloadError("a naive datetime names no instant. Add tzinfo, such as datetime.UTC", path=path)
+    if isinstance(value.tzinfo, ZoneInfo) and not _is_known(value.tzinfo.key):
+        raise PayloadError(f"no zone is known as {value.tzinfo.key!r:.80}. Pass a time in one that is", path=path)
     if not _exists(value):
         raise PayloadError(f"{value.isoformat()} is skipped by the clocks there. Pass a time that exists", path=path)
+
+
+def _is_known(zone: str | None) -> bool:
+    """Whether a reader would find the zone by its name; one that was read from a file may have none."""
+    try:
+        return zone is not None and ZoneInfo(zone) is not None
+    except (ValueError, LookupError, OSError):
+        return False
 
 
 def _exists(value: datetime) -> bool:
@@ -155,19 +178,25 @@ def _exists(value: datetime) -> bool:
     return back.replace(tzinfo=None) == value.replace(tzinfo=None)
 
 
-def _check_time(value: time, path: str, _room: int) -> None:
+def _check_timedelta(value: timedelta, path: str, _room: int, _seen: Iterator[int]) -> None:
+    if value // _MICROSECOND not in _INT_RANGE:
+        raise PayloadError("a timedelta needs more than 64 bits of microseconds. Pass its days", path=path)
+
+
+def _check_time(value: time, path: str, _room: int, _seen: Iterator[int]) -> None:
     if value.tzinfo is not None:
         raise PayloadError("a time with a zone has no offset without a date. Pass an aware datetime", path=path)
 
 
-_CHECKS: dict[type, Callable[[Any, str, int], None]] = {
-    **dict.fromkeys((type(None), bool, float, bytes, date, timedelta, Decimal, uuid.UUID), _check_nothing),
+_CHECKS: dict[type, Callable[[Any, str, int, Iterator[int]], None]] = {
+    **dict.fromkeys((type(None), bool, float, bytes, date, Decimal, uuid.UUID), _check_nothing),
     **dict.fromkeys((list, tuple, set, frozenset), _check_items),
     int: _check_int,
     str: _check_str,
     dict: _check_dict,
     datetime: _check_datetime,
     time: _check_time,
+    timedelta: _check_timedelta,
 }
 
 

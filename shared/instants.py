@@ -65,7 +65,7 @@ def utc_datetime(ms: int) -> datetime:
 
 def _seconds_of(value: float | datetime, what: str) -> float:
     if isinstance(value, datetime):
-        if value.tzinfo is None:
+        if value.utcoffset() is None:
             raise ConfigurationError(f"{what} must say its zone: {value!r} is naive; add tzinfo, such as datetime.UTC")
         return value.timestamp()
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -228,13 +228,35 @@ def job_of_function(function: Callable[..., Any], name: str | None = None) -> ty
 
 
 def check_importable(job: type[Job]) -> None:
-    """Raises ConfigurationError for a job that does nothing, or that no other process could find (if one has to)."""
-    if job.handle is Job.handle:
-        raise ConfigurationError(f"{job.__module__}.{job.__qualname__} has no handle(): write def handle(self, …)")
+    """Raises ConfigurationError for a job that can't run, or that no other process could find (if one has to)."""
+    if problem := _problem(job):
+        raise ConfigurationError(f"{job.__module__}.{job.__qualname__} {problem}")
     if ("<" in job.__qualname__ or job.__module__ == "__main__") and not is_eager():
         raise ConfigurationError(
             f"{job.__module__}.{job.__qualname__}: a worker can't import it. Define it at the top level of a module"
         )
+
+
+def _problem(job: type[Job]) -> str | None:
+    """Why a worker could not run a job: it makes one without arguments and calls `handle` on it."""
+    if job.handle is Job.handle:
+        return "has no handle(): write def handle(self, …)"
+    if isinstance(inspect.getattr_static(job, "handle"), staticmethod | classmethod):
+        return "has a static or class method as handle(): write def handle(self, …)"
+    handle = getattr(job, "origin", job.handle)
+    if inspect.isgeneratorfunction(handle) or inspect.isasyncgenfunction(handle):
+        return "is a generator, whose body would never run: return a value instead of yielding some"
+    if job.__init__ is not object.__init__ and not _takes_nothing(job.__init__):
+        return "has an __init__() that needs arguments: take them in handle()"
+    return None
+
+
+def _takes_nothing(init: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(init).bind(None)
+    except TypeError:
+        return False
+    return True
 
 
 def _with_self(signature: inspect.Signature) -> inspect.Signature:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta, timezone
+from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum, IntEnum
+from importlib import resources
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -220,3 +222,50 @@ def test_extensions_inside_extensions_share_one_depth() -> None:
 def test_no_bytes_raise_anything_else(data: bytes) -> None:
     with contextlib.suppress(RefusedPayloadError):
         decode(data)
+
+
+class NoOffset(tzinfo):
+    def utcoffset(self, _at: datetime | None) -> None:
+        return None
+
+    def dst(self, _at: datetime | None) -> None:
+        return None
+
+    def tzname(self, _at: datetime | None) -> None:
+        return None
+
+
+def zone_from_file(key: str | None) -> ZoneInfo:
+    data = (resources.files("tzdata") / "zoneinfo" / "Europe" / "Paris").read_bytes()
+    return ZoneInfo.from_file(io.BytesIO(data), key)
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [
+        (timedelta.max, "64 bits"),
+        (timedelta.min, "64 bits"),
+        (datetime(2026, 1, 1, tzinfo=NoOffset()), "naive"),
+        (datetime(2026, 1, 1, tzinfo=zone_from_file(None)), "no zone is known"),
+        (datetime(2026, 1, 1, tzinfo=zone_from_file("Nowhere/At_All")), "no zone is known"),
+        (datetime(2026, 1, 1, tzinfo=zone_from_file("../etc")), "no zone is known"),
+    ],
+)
+def test_what_would_not_be_read_again_is_refused_where_it_is_written(value: object, told: str) -> None:
+    with pytest.raises(PayloadError, match=told):
+        encode(value)
+
+
+def test_shared_references_that_explode_are_refused_soon() -> None:
+    value: list[object] = []
+    for _ in range(40):
+        value = [value, value]
+    with pytest.raises(PayloadError, match="100,000 items"):
+        encode(value)
+
+
+def test_sets_inside_sets_take_no_longer_with_each_level() -> None:
+    value: frozenset[object] = frozenset()
+    for _ in range(60):
+        value = frozenset([value])
+    assert decode(encode(value)) == value

@@ -10,6 +10,7 @@ import pytest
 
 from shared import Job, registry
 from shared.errors import AlreadyExistsError, ConfigurationError, PayloadError
+from shared.job import job_of_function
 from shared.outbox import Receipt, Request, using_outbox
 
 
@@ -101,3 +102,60 @@ def test_two_classes_may_not_share_a_name() -> None:
             name = "job-greet"
 
     assert registry.jobs.find("job-greet") is Greet
+
+
+class Generating(Job):
+    def handle(self) -> Iterator[int]:
+        yield 1
+
+
+class AsyncGenerating(Job):
+    async def handle(self) -> Any:
+        yield 1
+
+
+class Needy(Job):
+    def __init__(self, x: int) -> None: ...
+
+    def handle(self) -> None: ...
+
+
+class Static(Job):
+    @staticmethod
+    def handle() -> None: ...
+
+
+class OfClass(Job):
+    @classmethod
+    def handle(cls) -> None: ...
+
+
+def generating() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("job", "told"),
+    [
+        (Generating, "generator"),
+        (AsyncGenerating, "generator"),
+        (job_of_function(generating), "generator"),
+        (Needy, "needs arguments"),
+        (Static, "static or class method"),
+        (OfClass, "static or class method"),
+    ],
+)
+def test_a_job_that_could_not_run_is_refused_where_it_is_sent(sent: Recorder, job: type[Job], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        job.dispatch()
+    assert sent.requests == []
+
+
+class Optional(Job):
+    def __init__(self, x: int = 1) -> None: ...
+
+    def handle(self) -> None: ...
+
+
+def test_an_init_that_needs_nothing_is_fine(sent: Recorder) -> None:
+    assert Optional.dispatch().created
