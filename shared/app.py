@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from shared.errors import ConfigurationError
-from shared.installation import check_folder
+from shared.installation import check_folder, current_folder
 
 
 def load_app(spec: str | None, folder: Path | None = None) -> object:
@@ -26,7 +26,7 @@ def load_app(spec: str | None, folder: Path | None = None) -> object:
     module_name, _, attribute = spec.partition(":")
     if not module_name or not all(part.isidentifier() for part in module_name.split(".")):
         raise ConfigurationError(f"app {spec!r}: expected module:attribute, such as myapp.jobs:scheduler")
-    folder = Path.cwd() if folder is None else folder
+    folder = current_folder() if folder is None else folder
     check_folder(folder)
     module = _import(module_name, folder)
     return _attribute(module, attribute or "scheduler", spec)
@@ -43,8 +43,9 @@ def _import(name: str, folder: Path) -> ModuleType:
                 f"app: there is no module {name!r} in {folder} or among the installed ones"
             ) from None
         raise ConfigurationError(f"app {name}: {_where(error)}: {error}") from error
-    except Exception as error:
-        raise ConfigurationError(f"app {name}: {_where(error)}: {type(error).__name__}: {error}") from error
+    except (Exception, SystemExit) as error:
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(f"app {name}: {_where(error)}: {told}") from error
 
 
 def _attribute(module: ModuleType, path: str, spec: str) -> object:

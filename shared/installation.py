@@ -1,4 +1,4 @@
-"""The guard against a stranger in our place.
+"""Where this process stands, and the guard against a stranger in our place.
 
 `scheduler`, `worker` and `shared` are generic names: a user's own `worker.py` may stand before ours on the import path,
 in one process and not in another. Each entry point calls `check` before it does anything else, and `check_folder` with
@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from shared.errors import ForeignPackageError
+from shared.errors import ConfigurationError, ForeignPackageError
 
 NAMES = ("scheduler", "worker", "shared")
 HOME = Path(__file__).resolve().parent.parent
@@ -34,6 +34,14 @@ def check_folder(folder: Path) -> None:
             raise _foreign(name, module)
         if package.is_dir() and any(package.glob("*.py")):
             raise _foreign(name, package)
+
+
+def current_folder() -> Path:
+    """The folder that this process is in. Raises ConfigurationError when it was deleted."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigurationError("the current folder was deleted: change to one that exists") from None
 
 
 def _origin(name: str) -> Path | None:

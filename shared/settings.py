@@ -26,6 +26,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from shared.errors import ConfigurationError
+from shared.installation import current_folder
 from shared.keys import Keys
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
@@ -80,7 +81,7 @@ def load(
     """The settings in force. Raises ConfigurationError that names every unknown name at once."""
     environ = os.environ if environ is None else environ
     values = {
-        **_from_file(_current_folder() if folder is None else folder),
+        **_from_file(current_folder() if folder is None else folder),
         **_from_environment(environ),
         **{name: value for name, value in (flags or {}).items() if value is not None},
     }
@@ -118,13 +119,6 @@ def _refuse_no_text(values: Mapping[str, str]) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise ConfigurationError(f"{name}: {redact(value)!r:.120} is not UTF-8 text") from None
-
-
-def _current_folder() -> Path:
-    try:
-        return Path.cwd()
-    except FileNotFoundError:
-        raise ConfigurationError("the current folder was deleted: change to one that exists") from None
 
 
 def _from_file(folder: Path) -> dict[str, str]:
