@@ -251,7 +251,7 @@ def _policy(job: type[Job], trigger: Trigger, options: Mapping[str, Any]) -> Pol
         misfire=_one_of(options, "misfire", Misfire, "latest"),
         misfire_grace=duration_ms(options.get("misfire_grace", 30), "misfire_grace"),
         catchup_window=duration_ms(options.get("catchup_window", 3600), "catchup_window"),
-        catchup_limit=_whole(options, "catchup_limit", 100, 1, 1000),
+        catchup_limit=_whole(options, "catchup_limit", 100, 1, 10_000),
         overlap=_overlap(options),
         instances=_whole(options, "max_instances", 0 if options.get("overlap") == "allow" else 1, 0, 100_000),
         on_resume=_one_of(options, "on_resume", OnResume, "discard"),
