@@ -16,15 +16,18 @@ Kind = Literal["scheduled", "catchup", "manual", "backfill", "dispatch"]
 
 _OUTSIDE_SLUG = re.compile(r"[^A-Za-z0-9_-]")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _REQUEST_MARK = {"manual": "-m", "backfill": "-b"}
 
 
 def check_schedule_id(schedule_id: object) -> str:
-    """The id itself. Raises ConfigurationError unless it has 1 to 200 characters and no control character."""
+    """The id itself. Raises ConfigurationError unless it has 1 to 200 characters, no control, no lone surrogate."""
     if not isinstance(schedule_id, str) or not 1 <= len(schedule_id) <= 200:
         raise ConfigurationError(f"a schedule's id has 1 to 200 characters, got {schedule_id!r:.80}")
     if _CONTROL.search(schedule_id):
         raise ConfigurationError(f"a schedule's id has no control characters, got {schedule_id!r}")
+    if _SURROGATE.search(schedule_id):
+        raise ConfigurationError(f"a schedule's id is Unicode text, without lone surrogates, got {schedule_id!r:.80}")
     return schedule_id
 
 

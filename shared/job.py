@@ -274,6 +274,8 @@ def _check_arguments(job: type[Job], args: Sequence[Any], kwargs: Mapping[str, A
 def _check_dedupe_key(key: str | None) -> str | None:
     if key is not None and not (isinstance(key, str) and 1 <= len(key) <= 500):
         raise ConfigurationError(f"dedupe_key: text of 1 to 500 characters, got {key!r:.80}")
+    if key is not None and not key.isascii() and key != key.encode(errors="replace").decode():
+        raise ConfigurationError(f"dedupe_key: text without lone surrogates, got {key!r:.80}")
     return key
 
 

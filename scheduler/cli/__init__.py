@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import os
+import io
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
 
 import click
 
+from scheduler.cli.cells import bounded
+from scheduler.cli.output import UnheardError, drop_output, notice_closed_output, telling_unheard
 from shared import installation
 from shared.errors import (
     AlreadyExistsError,
@@ -84,8 +88,16 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and not args[0].startswith("-") and args[0] not in {*COMMANDS, *ALIASES}:
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            raise ConfigurationError(f"no command {args[0]!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise ConfigurationError(f"no command {args[0]!r:.80}" + (f"; did you mean {near[0]!r}?" if near else ""))
         return super().resolve_command(ctx, args)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with telling_unheard():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with telling_unheard():
+            return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -104,8 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _code_of(arguments: Sequence[str]) -> int:
     try:
-        installation.check()
-        code = rqbeat.main(list(arguments), prog_name="rqbeat", standalone_mode=False)
+        code = _called(arguments)
     except RqbeatError as error:
         return _say(str(error), next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
     except click.exceptions.Exit as error:
@@ -113,14 +124,44 @@ def _code_of(arguments: Sequence[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read has gone: say nothing more
-        return 0
+        return _usage(error)
+    except (OSError, UnheardError) as error:
+        return _cut_short(error)
     return code if isinstance(code, int) else 0
 
 
+def _called(arguments: Sequence[str]) -> object:
+    notice_closed_output()
+    installation.check()
+    _check_text(arguments)
+    return rqbeat.main(list(arguments), prog_name="rqbeat", standalone_mode=False)
+
+
+def _check_text(arguments: Sequence[str]) -> None:
+    """Bytes that are no UTF-8 arrive as lone surrogates, which neither Redis nor a terminal takes."""
+    for argument in arguments:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError(f"the argument {argument!r:.120} is not UTF-8 text") from None
+
+
+def _usage(error: click.ClickException) -> int:
+    text = io.StringIO()
+    error.show(file=text)
+    click.echo(bounded(text.getvalue()), err=True, nl=False)
+    return error.exit_code
+
+
+def _cut_short(error: OSError | UnheardError) -> int:
+    """A reader that has gone is told nothing more; all else is told."""
+    drop_output()
+    if isinstance(error, UnheardError):
+        return 0
+    return _say(str(error) if error.filename else f"the output can't be written: {error.strerror}", 1)
+
+
 def _say(message: str, code: int) -> int:
-    click.echo(f"rqbeat: {message}", err=True)
+    with suppress(OSError):
+        click.echo(bounded(f"rqbeat: {message}"), err=True)
     return code

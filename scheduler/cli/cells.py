@@ -11,6 +11,8 @@ _ESCAPES = re.compile(
     r"|\x1b[]PX^_].*?(?:\x07|\x1b\\|$)"  # titles and links, up to their end
     r"|\x1b[ -/]*[0-~]?"
 )
+LONGEST = 4000
+_LONG_WORD = re.compile(r"(?P<head>\S{200})\S{100,}")
 _UNSHOWN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 """Controls, marks of direction and joining, lone surrogates, and what ends a line."""
 _NO_CELL = frozenset({"Mn", "Me"})
@@ -22,6 +24,11 @@ def clean(text: str) -> str:
         return text
     bare = _ESCAPES.sub("", text).expandtabs()
     return "".join(char for char in bare if unicodedata.category(char) not in _UNSHOWN)
+
+
+def bounded(text: str) -> str:
+    """A message that repeats what it was given, without all of a word or a text that is too long to be read."""
+    return _LONG_WORD.sub(rf"\g<head>{ELLIPSIS}", text)[:LONGEST]
 
 
 def width(text: str) -> int:

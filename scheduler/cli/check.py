@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from scheduler import catalog
+from scheduler.cli.cells import bounded
 from scheduler.cli.common import as_json, counted, print_json, settings
 from shared.clock import SystemClock
 
@@ -34,7 +35,7 @@ def _document(found: catalog.Checked) -> dict[str, object]:
 
 def _print(found: catalog.Checked) -> None:
     for problem in found.problems:
-        click.echo(f"{problem.where}: {problem.message}", err=True)
+        click.echo(bounded(f"{problem.where}: {problem.message}"), err=True)
     for problem in found.warnings:
         click.echo(f"warning: {problem.where}: {problem.message}", err=True)
     verdict = counted(len(found.problems), "error") if found.problems else "ok"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -268,6 +270,56 @@ def test_readers_show_junk_by_name_and_give_no_traceback(
         program = spawn(*command.split(), "--url", running)
         assert (program.ends(), "Traceback" in program.text) == (code, False), program.text
     assert all(told in program.text for told in ("schedule bad", "ledger of daily-report", "queue junk"))
+
+
+COMMAND = f"{sys.executable} -P -m scheduler.cli"
+
+
+def shell(line: str, folder: Path) -> tuple[int, bytes]:
+    """The exit code of a line of bash, and what went to stderr."""
+    ended = subprocess.run(["bash", "-c", line], cwd=folder, stderr=subprocess.PIPE, check=False)
+    return ended.returncode, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("version >/dev/full", b"No space left"),
+        ("version --json >/dev/full", b"No space left"),
+        ("list --help >/dev/full", b"No space left"),
+        ("version >&-", b"can't be written"),
+    ],
+)
+def test_an_output_that_takes_nothing_is_exit_1_and_one_line(tmp_path: Path, line: str, told: bytes) -> None:
+    code, errors = shell(f"{COMMAND} {line}", tmp_path)
+    assert (code, errors.count(b"\n"), told in errors) == (1, 1, True), errors
+
+
+def test_a_closed_output_harms_no_command_that_prints_nothing(tmp_path: Path) -> None:
+    code, errors = shell(f"{COMMAND} show x --url redis://127.0.0.1:1/0 >&-", tmp_path)
+    assert (code, errors.count(b"\n")) == (69, 1)
+
+
+@pytest.mark.parametrize("line", ["explain '* * * * *'", "next -e '* * * * *' -n 20000 --json", "list --help"])
+def test_a_reader_that_leaves_is_silent_and_exit_0(tmp_path: Path, line: str) -> None:
+    assert shell(f"{COMMAND} {line} | true; exit ${{PIPESTATUS[0]}}", tmp_path) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["show $'\\xff'", "pause ok --note $'\\xff'", "list --url $'redis://\\xff'", "worker $'\\xff'", "$'\\xff'"],
+)
+def test_arguments_that_are_no_text_are_exit_2_and_one_line(tmp_path: Path, arguments: str) -> None:
+    code, errors = shell(f"{COMMAND} {arguments}", tmp_path)
+    assert (code, errors.count(b"\n"), b"not UTF-8" in errors) == (2, 1, True), errors
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "list", "next -e '* * * * *' --from", "next -n", "list --url", "check", "history --outcome"]
+)
+def test_a_huge_argument_is_not_repeated_whole(tmp_path: Path, arguments: str) -> None:
+    code, errors = shell(f"{COMMAND} {arguments} \"$(printf 'x%.0s' {{1..100000}})\"", tmp_path)
+    assert (code in {1, 2}, len(errors) < 2000) == (True, True)
 
 
 def test_a_folder_with_our_names_is_told_apart(spawn: Spawn, app: Callable[[str], str], tmp_path: Path) -> None:

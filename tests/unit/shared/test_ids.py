@@ -24,7 +24,7 @@ def test_distinct_schedules_have_distinct_job_ids() -> None:
     assert len({fire_job_id(name, 1) for name in names}) == len(names)
 
 
-@pytest.mark.parametrize("schedule_id", ["", "x" * 201, "a\x00b", "a\nb", 7, None])
+@pytest.mark.parametrize("schedule_id", ["", "x" * 201, "a\x00b", "a\nb", "a\ud800", 7, None])
 def test_ids_that_name_nothing_are_refused(schedule_id: object) -> None:
     with pytest.raises(ConfigurationError):
         check_schedule_id(schedule_id)

@@ -89,7 +89,9 @@ def test_what_cannot_travel_is_refused_with_its_path(sent: Recorder) -> None:
         Greet.dispatch(object())
 
 
-@pytest.mark.parametrize("option", [{"queue": "a:b"}, {"timeout": 0}, {"delay": -1}, {"dedupe_key": ""}])
+@pytest.mark.parametrize(
+    "option", [{"queue": "a:b"}, {"timeout": 0}, {"delay": -1}, {"dedupe_key": ""}, {"dedupe_key": "\ud800"}]
+)
 def test_unknown_queue_option_and_the_like_are_one_error(option: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Greet.options(**option)
