@@ -9,6 +9,7 @@ from shared.errors import ConfigurationError
 from shared.instants import duration_ms
 
 DAY = 86_400
+LEAST_RESULT_TTL = 10
 MAX_TIMEOUT = 365 * DAY  # an alarm of more seconds overflows on some platforms
 
 
@@ -38,8 +39,17 @@ def check_timeout(value: float | timedelta) -> int:
 
 
 def check_ttl(value: float | timedelta, what: str) -> int:
-    """How long a record is kept, in whole seconds: from none to ten years."""
-    return _whole_seconds(value, what, 0, 10 * 365 * DAY)
+    """How long a record is kept, in whole seconds, up to ten years: that of a run which returned at least 10 s.
+
+    A dispatch whose reply was lost is sent again, and finds by its record that the job was sent already.
+    """
+    seconds = _whole_seconds(value, what, 0, 10 * 365 * DAY)
+    if what == "result_ttl" and seconds < LEAST_RESULT_TTL:
+        raise ConfigurationError(
+            f"{what}: at least {LEAST_RESULT_TTL} s, got {value!r}: a dispatch whose reply was lost is sent again, "
+            "and would run a job twice whose record is gone by then"
+        )
+    return seconds
 
 
 def _whole_seconds(value: float | timedelta, what: str, least: int, most: int) -> int:

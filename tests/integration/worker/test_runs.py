@@ -40,9 +40,10 @@ def fire(client: redis.Redis, keys: Keys, name: str, **about: Any) -> str:
     """Enqueue a job as the commit does for a schedule."""
     job_id = f"fired-{uuid.uuid4().hex}"
     now = time.time_ns() // 1_000_000
-    call = Call(job=name, retry=about.pop("retry", None), middleware=about.pop("middleware", ()))
+    named = {part: about.pop(part) for part in ("args", "retry", "middleware") if part in about}
+    call, options = Call(job=name, **named), about.pop("options", JobOptions())
     context = FireContext(**{"kind": "scheduled", "enqueued": now, "schedule": "nightly", "nominal": now, **about})
-    fields = job_fields(name, JobOptions(), call.retry)
+    fields = job_fields(name, options, call.retry)
     times = ["created_at", stamp(now), "enqueued_at", stamp(now)]
     client.hset(keys.rq_job(job_id), items=[*fields, *times, "status", "queued", "data", data_of(call, context)])
     client.sadd(keys.rq_queues, keys.rq_queue("default"))
@@ -242,8 +243,9 @@ def test_rqs_own_tools_read_and_requeue_our_jobs(
 def test_a_job_whose_records_are_not_kept_leaves_none(
     workers: Any, client: redis.Redis, keys: Keys, effects: Any
 ) -> None:
-    handles = [jobs.Forgotten.dispatch(luck) for luck in (True, False, True)]
+    kept = JobOptions(result_ttl=0, failure_ttl=0)
+    ids = [fire(client, keys, "forgotten", args=(luck,), options=kept) for luck in (True, False, True)]
     assert workers.start("default", "--burst").wait(20) == 0
-    assert effects("forgotten") == [handle.id for handle in handles]
-    assert [client.exists(keys.rq_job(handle.id)) for handle in handles] == [0, 0, 0]
+    assert effects("forgotten") == ids
+    assert [client.exists(keys.rq_job(job_id)) for job_id in ids] == [0, 0, 0]
     assert list(client.scan_iter(f"{keys.rq}:results:*")) == []

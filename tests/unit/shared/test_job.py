@@ -10,7 +10,7 @@ import pytest
 
 from shared import Job, registry
 from shared.errors import AlreadyExistsError, ConfigurationError, PayloadError
-from shared.job import job_of_function
+from shared.job import job_of_function, job_options
 from shared.outbox import Receipt, Request, using_outbox
 
 
@@ -161,3 +161,15 @@ class Optional(Job):
 
 def test_an_init_that_needs_nothing_is_fine(sent: Recorder) -> None:
     assert Optional.dispatch().created
+
+
+class Fleeting(Job):
+    result_ttl = 9
+
+    def handle(self) -> None: ...
+
+
+def test_a_result_that_a_lost_reply_would_outlive_is_refused(sent: Recorder) -> None:
+    with pytest.raises(ConfigurationError, match=r"result_ttl: at least 10 s.*reply was lost.*run a job twice"):
+        Fleeting.dispatch()
+    assert job_options(Greet).result_ttl == 500

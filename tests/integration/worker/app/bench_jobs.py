@@ -120,8 +120,6 @@ class Quiet(Job):
 
 class Forgotten(Job):
     name = "forgotten"
-    result_ttl = 0
-    failure_ttl = 0
 
     def handle(self, luck: bool) -> None:
         effect("forgotten", self.ctx.key)
