@@ -128,7 +128,7 @@ def _from_file(folder: Path) -> dict[str, str]:
 def _from_dev(folder: Path) -> dict[str, str]:
     """The server that an `rqbeat dev` in this folder has started, while it runs."""
     note = folder / DEV_URL
-    return {"url": note.read_text(encoding="utf-8").strip()} if note.is_file() else {}
+    return {"url": note.read_text(encoding="utf-8", errors="surrogateescape").strip()} if note.is_file() else {}
 
 
 def _from_toml(folder: Path) -> dict[str, str]:

@@ -149,6 +149,8 @@ def test_usage_errors_are_exit_2_and_one_clear_line(spawn: Spawn, arguments: lis
         ("import nowhere_to_be_found\n", "nowhere_to_be_found"),
         ("def broken(:\n", "invalid syntax"),
         ("raise RuntimeError('at import')\n", "at import"),
+        ("import sys\nsys.exit(3)\n", "SystemExit: 3"),
+        ("@scheduler.every(60)\ndef f():\n    yield 1\n", "generator"),
         ("@scheduler.cron('61 * * * *')\ndef f(): ...\n", "minute"),
         ("@scheduler.cron('0 9 * * *', timezone='Europe/Pariss')\ndef f(): ...\n", "Europe/Paris"),
         ("@scheduler.every(60, quue='x')\ndef f(): ...\n", "did you mean 'queue'"),

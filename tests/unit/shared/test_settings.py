@@ -134,3 +134,10 @@ def test_a_deleted_current_folder_is_one_error(tmp_path: Path, monkeypatch: pyte
     gone.rmdir()
     with pytest.raises(ConfigurationError, match="was deleted"):
         load(environ={})
+
+
+def test_a_note_of_dev_that_is_no_text_is_one_error(tmp_path: Path) -> None:
+    (tmp_path / ".rqbeat").mkdir()
+    (tmp_path / ".rqbeat" / "url").write_bytes(b"redis://\xff")
+    with pytest.raises(ConfigurationError, match="not UTF-8"):
+        load(environ={}, folder=tmp_path)
