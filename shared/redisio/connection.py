@@ -62,13 +62,14 @@ def _check_database(url: str) -> None:
     except ValueError as error:
         raise _refused(url, str(error)) from None
     if parts.scheme in {"redis", "rediss"} and not re.fullmatch(r"/?[0-9]{0,9}", parts.path):
-        raise _refused(url, f"the database {parts.path[1:]!r:.80} is not a number")
+        is_safe = "@" not in parts.path
+        raise _refused(url, f"the database {parts.path[1:]!r:.80} is not a number", is_safe=is_safe)
 
 
-def _refused(url: str, why: str) -> ConfigurationError:
-    """What the client says of a URL may quote a part of it, and that part may be of a password."""
+def _refused(url: str, why: str, *, is_safe: bool = False) -> ConfigurationError:
+    """What is said of a URL may quote a part of it, and that part may be of a password, unless it `is_safe`."""
     shown = redact(url)
-    if shown != url:
+    if shown != url and not is_safe:
         why = "it can't be read; the special characters of a password must be percent-encoded"
     return ConfigurationError(f"Redis URL {shown[:200]!r}: {why}")
 
@@ -183,7 +184,7 @@ def _through_sentinel(url: str, options: dict[str, object]) -> redis.Redis:
     service, _, database = rest.partition("/")
     addresses = [_address(item) for item in hosts.split(",")]
     if not hosts or not service or None in addresses or not re.fullmatch(r"[0-9]{0,9}", database):
-        raise _refused(url, "expected redis+sentinel://host:port,host:port/service-name/database")
+        raise _refused(url, "expected redis+sentinel://host:port,host:port/service-name/database", is_safe=True)
     user, _, password = credentials.partition(":")
     auth = {"username": user or None, "password": password or None} if credentials else {}
     asking = {name: value for name, value in options.items() if name != "client_name"}

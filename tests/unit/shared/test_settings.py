@@ -106,6 +106,15 @@ def test_a_url_that_is_none_is_one_error_without_its_password(url: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [("redis://:S3CRET@h/abc", "the database 'abc'"), ("redis+sentinel://:S3CRET@a:x/s", "expected redis.sentinel")],
+)
+def test_what_is_wrong_is_told_beside_a_sound_password(url: str, told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        connect(url)
+
+
 @pytest.mark.parametrize("name", ["url", "namespace", "app"])
 def test_settings_are_text(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{name}: .* is not UTF-8"):
