@@ -49,7 +49,7 @@ def connect(url: str, *, reply_seconds: float = REPLY_SECONDS, name: str = "rqbe
     try:
         client = redis.Redis.from_url(url, **options)
     except ValueError as error:
-        raise _refused(url, _what_is_wrong(error)) from None
+        raise _refused(url, str(error)) from None
     _check_database(url)
     return client
 
@@ -70,7 +70,7 @@ def _refused(url: str, why: str, *, is_safe: bool = False) -> ConfigurationError
     """What is said of a URL may quote a part of it, and that part may be of a password, unless it `is_safe`."""
     shown = redact(url)
     if shown != url and not is_safe:
-        why = "it can't be read; the special characters of a password must be percent-encoded"
+        why = "it can't be read; in a password, / # ? and @ are written %2F %23 %3F %40"
     return ConfigurationError(f"Redis URL {shown[:200]!r}: {why}")
 
 
@@ -168,12 +168,6 @@ def _of_response(error: redis.exceptions.ResponseError) -> Exception:
 
 def _first_line(error: BaseException) -> str:
     return (str(error) or type(error).__name__).splitlines()[0][:300]
-
-
-def _what_is_wrong(error: ValueError) -> str:
-    """Without the piece that urllib quotes of a port that is none: it may be of a password with a / or # in it."""
-    reason, quoted, _ = str(error).partition(" as '")
-    return f"{reason}; in a password, / # ? and @ are written %2F %23 %3F %40" if quoted else reason
 
 
 def _through_sentinel(url: str, options: dict[str, object]) -> redis.Redis:

@@ -36,7 +36,7 @@ policies = st.fixed_dictionaries(
         "catchup_limit": st.integers(1, 20),
         "jitter": st.integers(0, 100),
     },
-    optional={"expires_in": st.integers(0, 5000)},
+    optional={"expires_in": st.integers(1, 5000)},
 )
 looks = st.lists(st.integers(0, 7_200_000), min_size=1, max_size=8)
 
