@@ -274,6 +274,15 @@ def test_readers_show_junk_by_name_and_give_no_traceback(
     assert all(told in program.text for told in ("schedule bad", "ledger of daily-report", "queue junk"))
 
 
+def test_a_schedule_key_of_a_wrong_type_keeps_no_beat_from_its_start(
+    spawn: Spawn, app: Callable[[str], str], redis_url: str, client: redis.Redis, keys: Keys
+) -> None:
+    client.sadd(keys.schedules, "other", b"\xff")
+    client.set(keys.schedule_prefix + "other", "text")
+    spawn("run", app(APP), "--url", redis_url).says("now leader")
+    wait_for(lambda: client.exists(keys.schedule_prefix + "often"), 10, "the app's own schedules")
+
+
 COMMAND = f"{sys.executable} -P -m scheduler.cli"
 
 
