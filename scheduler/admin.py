@@ -32,7 +32,7 @@ RETRY_MS = 60_000
 
 log = logging.getLogger("rqbeat.beat")
 
-Change = Literal["added", "changed", "unchanged"]
+Change = Literal["added", "changed", "unchanged", "refused"]
 Action = Literal["pause", "resume", "cancel", "remove"]
 
 
@@ -61,7 +61,8 @@ class Admin:
     def upsert(self, schedules: Sequence[Schedule], reason: str = "") -> dict[str, Change]:
         """Add or replace schedules by id. One that is stored just so is left alone: its status and cursor too.
 
-        A change made by somebody else in between is not overwritten unseen: it is read and the upsert done again.
+        One whose key is none of ours is refused and logged, and the others are stored. A change made by somebody else in
+        between is not overwritten unseen: it is read and the upsert done again.
         """
         changes: dict[str, Change] = {}
         for start in range(0, len(schedules), BATCH):
@@ -76,6 +77,8 @@ class Admin:
         held = self.held([schedule.id])
         if held[schedule.id].revision == revision:
             ((code, made),) = self._write([schedule], held, reason)
+            if code == "refused":
+                raise StoreRefusedError(f"schedule {schedule.id!r} was not stored: {made}")
             if code != "conflict":
                 return made
         raise ConflictError(f"schedule {schedule.id!r} has changed since revision {revision} was read: read it again")
@@ -149,7 +152,7 @@ class Admin:
             pipe = self._client.pipeline(transaction=False)
             for schedule_id in ids:
                 pipe.hmget(self._keys.schedule_prefix + schedule_id, "rev", "status", "cursor", "definition")
-            rows = pipe.execute()
+            rows = pipe.execute(raise_on_error=False)
         return {schedule_id: _held(row) for schedule_id, row in zip(ids, rows, strict=True)}
 
     def _upsert_batch(self, schedules: Sequence[Schedule], reason: str) -> dict[str, Change]:
@@ -183,6 +186,9 @@ class Admin:
         reply = self._upsert(
             [keys.schedules, keys.timetable, keys.control, keys.wake, keys.ledger], [pack(header), pack(items)]
         )
+        for schedule, (code, why) in zip(schedules, reply, strict=True):
+            if code == b"refused":
+                log.error("%s: not stored: %s", schedule.id, text(why))
         return [(text(code), revision) for code, revision in reply]
 
     def _act(self, schedule_id: str, arguments: dict[str, object], reason: str) -> str:
@@ -261,7 +267,10 @@ def _trigger_changed(schedule: Schedule, held: Held) -> bool:
         return True  # what was stored can't be read, so nothing of it can be kept
 
 
-def _held(row: Sequence[bytes | None]) -> Held:
+def _held(row: Sequence[bytes | None] | Exception) -> Held:
+    """What can't be read counts as absent: a change of it is refused by Redis, with the reason."""
+    if isinstance(row, Exception):
+        return Held(revision=0, status="active", cursor=0, definition=None)
     revision, status, cursor, definition = row
     return Held(
         revision=int(revision or 0),

@@ -427,3 +427,11 @@ def test_a_date_moved_into_the_past_is_completed(stage: Stage) -> None:
     stage.admin.upsert([made(trigger=DateTrigger((stage.now + 60_000) / 1000))])
     stage.admin.upsert([made(trigger=DateTrigger((stage.now - 60_000) / 1000))])
     assert stage.reader.schedule("s").status == "completed"
+
+
+def test_a_schedule_whose_key_is_something_else_does_not_hold_up_the_others(stage: Stage) -> None:
+    stage.client.set(stage.keys.schedule_prefix + "bad", "text")
+    schedules = [build(Administered, IntervalTrigger(60), {"id": name}) for name in ("bad", "good")]
+    assert stage.admin.upsert(schedules) == {"bad": "refused", "good": "added"}
+    assert stage.client.get(stage.keys.schedule_prefix + "bad") == b"text"
+    assert stage.client.zscore(stage.keys.timetable, "bad") is None

@@ -8,7 +8,8 @@
 --       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields,
 --          left: false or {cursor read, nominal, until, count, due}: what the old trigger had due and undecided}
 --         fields: a flat list that replaces what is stored of the definition
--- returns {code, revision} per item: added, changed, or conflict and the revision that is stored
+-- returns {code, revision} per item: added, changed, or conflict and the revision that is stored;
+--         {'refused', why} where a key stands in the way
 
 local schedules, timetable, control, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local h = cmsgpack.unpack(ARGV[1])
@@ -43,9 +44,12 @@ end
 
 for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
   local key = h.schedule .. item[1]
-  local stored = tonumber(redis.call('HGET', key, 'rev') or 0)
+  local blocked, rev = try('HGET', key, 'rev')
+  local stored = tonumber(rev or 0) or 0
   local revision = stored == 0 and now_ms() or stored + 1
-  if stored ~= item[2] then
+  if blocked then
+    codes[i] = {'refused', blocked}
+  elseif stored ~= item[2] then
     codes[i] = {'conflict', stored}
   elseif stored == 0 then
     redis.call('SADD', schedules, item[1])
@@ -59,7 +63,7 @@ for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
     write(key, item, revision, status, cursor)
     codes[i] = {'changed', revision}
   end
-  if codes[i][1] ~= 'conflict' then
+  if codes[i][1] == 'added' or codes[i][1] == 'changed' then
     redis.call('XADD', control, 'MAXLEN', '~', h.bound, '*', 'action', codes[i][1], 'schedule', item[1],
       'actor', h.actor, 'reason', h.reason)
   end
