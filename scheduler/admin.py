@@ -61,8 +61,8 @@ class Admin:
     def upsert(self, schedules: Sequence[Schedule], reason: str = "") -> dict[str, Change]:
         """Add or replace schedules by id. One that is stored just so is left alone: its status and cursor too.
 
-        One whose key is none of ours is refused and logged, and the others are stored. A change made by somebody else in
-        between is not overwritten unseen: it is read and the upsert done again.
+        One whose key is none of ours is refused and logged, and the others are stored. A change made by somebody else
+        in between is not overwritten unseen: it is read and the upsert done again.
         """
         changes: dict[str, Change] = {}
         for start in range(0, len(schedules), BATCH):
