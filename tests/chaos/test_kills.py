@@ -166,7 +166,10 @@ def test_clock_suspend_resume(arena: Arena, note: Note) -> None:
 
 
 def test_sc_many_due_together(arena: Arena, proxy: Proxy, note: Note) -> None:
-    """2,000 schedules due at one instant, 20 ms to each call, and a leader that dies on the way: each fires once."""
+    """2,000 schedules due at one instant, 20 ms to each call, and a leader that dies on the way: each fires once.
+
+    Also dup-lock-shorter-than-pass: deciding them all takes longer than the lease is trusted.
+    """
     arena.declare(1, count=2000, period=1, lead=2.5)
     proxy.delay = 0.02
     arena.start(2)

@@ -268,6 +268,7 @@ def test_what_only_some_policies_touch_is_looked_at_beforehand(stage: Stage, nam
 
 @pytest.mark.parametrize("junk", [{"rev": "x"}, {"cursor": "x"}, {"status": b"\xff"}])
 def test_junk_in_a_record_is_an_error_of_its_schedule(stage: Stage, junk: dict[str, Any]) -> None:
+    """state-file-truncated: there is no file of state; what is garbled in Redis stops nothing but itself."""
     stage.add("bad")
     stage.add("good")
     stage.client.hset(stage.keys.schedule_prefix + "bad", mapping=junk)

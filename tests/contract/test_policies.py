@@ -378,7 +378,7 @@ def test_a_plan_holds_what_its_decisions_say(store: Store) -> None:
 
 
 def test_replace_leaves_no_dead_entries_and_makes_room(store: Store) -> None:
-    """Fifty fires without a worker: one entry waits, the newest, also where the queue may hold one alone."""
+    """key-partial-removal: many fires without a worker leave one entry, the newest, also where one alone may wait."""
     schedule = build(
         Policed, IntervalTrigger(1), {"id": "s", "overlap": "replace", "misfire": "all", "max_queue_depth": 1}
     )

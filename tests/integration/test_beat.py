@@ -308,7 +308,7 @@ def test_chg_removed_still_fires(
     assert not client.exists(keys.schedule_prefix + "second")
 
 
-def test_an_app_that_declares_nothing_wipes_nothing(
+def test_cfg_bad_reload_an_app_that_declares_nothing_wipes_nothing(
     spawn: Spawn, app: Callable[[str], str], redis_url: str, reader: Reader
 ) -> None:
     spawn("run", app(EVERY_SECOND), "--url", redis_url).says("now leader")
