@@ -15,7 +15,7 @@ from shared.redisio.server import OwnServer
 from tests.chaos import report
 from tests.chaos.arena import SCALE, Arena, ArenaOn
 from tests.chaos.checker import Verdict
-from tests.chaos.proxy import Proxy
+from tests.proxy import Proxy
 
 HERE = Path(__file__).parent
 StartServer = Callable[..., OwnServer]

@@ -12,8 +12,8 @@ from scheduler.leader import LEASE_SECONDS
 from tests.chaos.arena import RQBEAT, SCALE, Arena, rounds
 from tests.chaos.conftest import Note
 from tests.chaos.nemesis import freeze, kill_beats, kill_leaders_at_work
-from tests.chaos.proxy import Proxy
 from tests.integration.conftest import Program, wait_for
+from tests.proxy import Proxy
 
 FAILPOINT = "RQBEAT_FAILPOINT"
 SLEEPY = str(Path(__file__).with_name("sleepy.py"))

@@ -14,8 +14,8 @@ from shared.redisio.scripts import source
 from tests.chaos.arena import SCALE, Arena, rounds
 from tests.chaos.conftest import Note
 from tests.chaos.nemesis import repeat
-from tests.chaos.proxy import Proxy
 from tests.integration.conftest import wait_for
+from tests.proxy import Proxy
 
 
 def sha(script: str) -> bytes:

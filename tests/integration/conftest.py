@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from tests.integration.proxy import Proxy
+from tests.proxy import Proxy
 
 Found = TypeVar("Found")
 Spawn = Callable[..., "Program"]

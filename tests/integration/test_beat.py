@@ -119,7 +119,7 @@ def test_dup_retried_command_after_lost_reply(
     proxy.cut = hashlib.sha1(source("commit").encode()).hexdigest().encode()  # noqa: S324 - what EVALSHA sends
     client.flushall()
     beat = spawn("run", spec, "--url", proxy.url)
-    wait_for(lambda: proxy.cuts >= 10, 30, "ten cut replies")
+    wait_for(lambda: proxy.strikes >= 10, 30, "ten cut replies")
     proxy.cut = None
     beat.says("Redis answers again", 15)
     assert beat.terminate() == 0
@@ -403,6 +403,24 @@ def test_thirty_days_of_ten_milliseconds_are_decided_at_once(
     assert entries[0].nominal == cursor // 10 * 10 + 10
     assert all(later.nominal == earlier.until + 10 for earlier, later in pairwise(entries))
     assert sum(entry.count for entry in entries) > 259_000_000
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="reads /proc")
+def test_gr_memory_of_beat(
+    spawn: Spawn, app: Callable[[str], str], redis_url: str, client: redis.Redis, keys: Keys
+) -> None:
+    """Once it is warm, ten thousand fires more leave a beat as large as it was."""
+    body = "class T(Job):\n    def handle(self): ...\nfor n in range(40):\n    "
+    beat = spawn(
+        "run",
+        app(body + "scheduler.schedule(T, IntervalTrigger(0.02), id=f't{n}', overlap='allow')\n"),
+        "--url",
+        redis_url,
+    )
+    wait_for(lambda: client.llen(keys.rq_queue("default")) > 2000, 20, "a warm beat")
+    before, fires = resident_mb(beat.process.pid), client.llen(keys.rq_queue("default"))
+    wait_for(lambda: client.llen(keys.rq_queue("default")) > fires + 10_000, 40, "ten thousand fires")
+    assert resident_mb(beat.process.pid) - before < 1
 
 
 def test_backlog_date_in_past(

@@ -22,6 +22,7 @@ from shared.redisio.connection import connect
 from shared.redisio.dispatch import RedisOutbox
 from shared.redisio.presence import present
 from shared.redisio.server import OwnServer
+from tests.proxy import Proxy
 
 
 def is_alive(pid: int) -> bool:
@@ -170,9 +171,8 @@ def test_dc_python_pid1_an_idle_worker_stops_within_3_s_while_redis_hangs(
     assert stopped_within(process, 3.0) == 0
 
 
-def test_redis_short_restart_a_worker_goes_on_also_when_redis_comes_back_empty(
-    workers: Any, own: OwnServer, keys: Keys, eventually: Any
-) -> None:
+def test_redis_restart_lost_registration(workers: Any, own: OwnServer, keys: Keys, eventually: Any) -> None:
+    """Redis comes back empty: the worker is listed again, takes jobs, and promotes delayed ones."""
     own.start()
     workers.url = own.url
     process = workers.start("default")
@@ -187,8 +187,53 @@ def test_redis_short_restart_a_worker_goes_on_also_when_redis_comes_back_empty(
         assert jobs.Async.dispatch("after").result(20) == "after"
         print(f"back to work after {time.monotonic() - began:.1f} s")
         assert client.scard(keys.rq_workers) == 1
+        assert jobs.Async.options(delay=1).dispatch("later").result(10) == "later"
     assert process.poll() is None
     assert "Traceback" not in workers.log()
+
+
+def test_redis_pubsub_lost(workers: Any, own: OwnServer, keys: Keys, eventually: Any) -> None:
+    """After a restart of Redis a worker listens again: RQ's command to stop a job is obeyed."""
+    from rq.command import send_stop_job_command
+
+    own.start()
+    workers.url = own.url
+    workers.start("default")
+    with connect(own.url) as client:
+        eventually(lambda: client.scard(keys.rq_workers) == 1)
+    own.kill()
+    own.start()
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        handle = jobs.Slow.dispatch(60)
+        eventually(lambda: handle.status() == "started", 30)
+
+        def is_stopped() -> bool:
+            if handle.status() == "started":
+                send_stop_job_command(client, handle.id)
+                time.sleep(0.5)
+            return handle.status() == "stopped"
+
+        eventually(is_stopped, 15)
+
+
+def test_redis_dequeue_reply_lost(
+    workers: Any, server: OwnServer, client: redis.Redis, keys: Keys, effects: Any, eventually: Any
+) -> None:
+    """The replies of two pops are cut off: each job still runs, once, though none has a retry."""
+    proxy = Proxy(server.socket)
+    proxy.cut, proxy.every = b"BLMOVE", 2
+    workers.url = proxy.url
+    workers.start("default")
+    for number in range(4):
+        jobs.Slow.dispatch(0, f"lost-{number}")
+    eventually(lambda: proxy.strikes >= 2, 30)
+    proxy.cut = None
+    try:
+        eventually(lambda: all(effects(f"lost-{number}-ended") for number in range(4)), 80)
+    finally:
+        proxy.close()
+    assert [len(effects(f"lost-{number}-ended")) for number in range(4)] == [1, 1, 1, 1]
+    assert client.llen(keys.rq_taken("default")) == 0
 
 
 def test_redis_short_restart_in_mid_run_leaves_the_run_alone(
