@@ -68,6 +68,7 @@ def test_changes_while_beats_fire(arena: Arena, rng: random.Random, note: Note) 
     arena.options["timeout"] = FIRST_TIMEOUT
     arena.declare(count=SCHEDULES, period=PERIOD)
     arena.start(3)
+    wait_for(lambda: arena.said("schedules declared") == 3, 15, "the declarations, which a late beat restores")
     arena.goes_on()
     people = [_person(arena, rng.random()) for _ in range(2)]
     is_over = threading.Event()
