@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,11 @@ import redis
 from shared.keys import Keys
 from shared.redisio.connection import connect
 from shared.redisio.server import OwnServer
+
+
+def pytest_configure() -> None:
+    """A shell's background job ignores Ctrl-C, and what is started here would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
