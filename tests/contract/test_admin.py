@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.admin import Admin
 from scheduler.handfire import HandFire, Range
 from scheduler.schedule import build
 from scheduler.selfaudit import SelfAudit, findings
@@ -16,6 +17,7 @@ from shared import Job
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError, ConflictError, NotFoundError, StoreRefusedError
 from shared.outbox import using_outbox
+from shared.redisio.connection import server_now
 from shared.redisio.dispatch import Promoter, RedisOutbox
 
 Stage = Any
@@ -71,6 +73,24 @@ def test_chg_lost_update(stage: Stage) -> None:
     with pytest.raises(ConflictError, match="changed since"):
         stage.admin.replace(made(note="theirs"), read)
     assert stage.reader.schedule("s").schedule.note == "mine"
+
+
+def test_a_change_between_read_and_write_is_not_overwritten(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check that counts is the script's: between the last reading and the write, somebody else is quicker."""
+    stage.admin.upsert([made()])
+    read = stage.admin.held(["s"])["s"].revision
+    other = Admin(stage.client, stage.keys, SystemClock(), "other")
+
+    def clock_read_late(client: Any) -> int:
+        monkeypatch.undo()
+        other.upsert([made(note="theirs")])
+        return server_now(client)
+
+    monkeypatch.setattr("scheduler.admin.server_now", clock_read_late)
+    with pytest.raises(ConflictError, match="changed since"):
+        stage.admin.replace(made(note="mine"), read)
+    held = stage.reader.schedule("s")
+    assert (held.schedule.note, stage.admin.held(["s"])["s"].revision) == ("theirs", read + 1)
 
 
 def test_a_fire_between_read_and_write_is_no_conflict_and_is_not_undone(stage: Stage) -> None:
