@@ -9,13 +9,15 @@ import pytest
 
 from scheduler.admin import Admin
 from scheduler.handfire import HandFire, Range
+from scheduler.readers import Reader
 from scheduler.schedule import build
 from scheduler.selfaudit import SelfAudit, findings
 from scheduler.store import PATIENCE_MS, RedisChores
 from scheduler.triggers import DateTrigger, IntervalTrigger
+from scheduler.wiring import Declared
 from shared import Job
 from shared.clock import SystemClock
-from shared.errors import ConfigurationError, ConflictError, NotFoundError, StoreRefusedError
+from shared.errors import ConfigurationError, ConflictError, NotFoundError, RefusedChangeError, StoreRefusedError
 from shared.outbox import using_outbox
 from shared.redisio.connection import server_now
 from shared.redisio.dispatch import Promoter, RedisOutbox
@@ -91,6 +93,22 @@ def test_a_change_between_read_and_write_is_not_overwritten(stage: Stage, monkey
         stage.admin.replace(made(note="mine"), read)
     held = stage.reader.schedule("s")
     assert (held.schedule.note, stage.admin.held(["s"])["s"].revision) == ("theirs", read + 1)
+
+
+def test_an_older_apps_schedules_are_refused_unless_forced(stage: Stage) -> None:
+    def declared(version: str, note: str) -> Declared:
+        schedule = build(Administered, IntervalTrigger(60), {"id": "s", "note": note})
+        reader = Reader(stage.client, stage.keys)
+        admin = Admin(stage.client, stage.keys, SystemClock(), "app")
+        return Declared([schedule], version, reader, admin, SystemClock())
+
+    newer, older = declared("2.0", "new"), declared("1.9", "old")
+    newer.apply(newer.compare())
+    with pytest.raises(RefusedChangeError, match=r"version 2\.0 .* older 1\.9"):
+        older.apply(older.compare())
+    assert stage.reader.schedule("s").schedule.note == "new"
+    older.apply(older.compare(), force=True)
+    assert stage.reader.schedule("s").schedule.note == "old"
 
 
 def test_a_fire_between_read_and_write_is_no_conflict_and_is_not_undone(stage: Stage) -> None:
