@@ -17,7 +17,7 @@ from scheduler.planner import Against, due_time, first_cursor, left_by_change, m
 from scheduler.ports import Status
 from scheduler.readers import no_such
 from scheduler.schedule import Schedule, pack_definition, unpack_definition
-from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, definition_fields
+from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, about, about_range, definition_fields
 from scheduler.triggers import to_data
 from shared.clock import Clock
 from shared.errors import ConflictError, RqbeatError, StoreRefusedError, StoreUnavailableError
@@ -131,9 +131,8 @@ class Admin:
         own = [keys.ledger_prefix + name, keys.schedule_prefix + name]
         arguments = {
             "id": name,
-            "nominal": finding.nominal,
-            "until": finding.until,
             "count": finding.count,
+            "about": about(name, finding.nominal, finding.until, finding.count, "catchup", None, finding.nominal),
             "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
             "actor": self._actor,
             "bound": CONTROL_BOUND,
@@ -219,7 +218,7 @@ class Admin:
             "moved": moved,
             "next": False if following is None else following,
             "due": False if following is None else due_time(schedule, following),
-            "missed": [missed.nominal, missed.until, missed.count] if missed else False,
+            "missed": about_range(schedule_id, missed) if missed else False,
         }
 
     def _control_keys(self, schedule_id: str) -> list[str]:
@@ -244,7 +243,7 @@ def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
         False if following is None else following,
         False if following is None else due_time(schedule, following),
         fields,
-        [held.cursor, left.nominal, left.until, left.count, left.due] if left else False,
+        [held.cursor, about_range(schedule.id, left)] if left else False,
     ]
 
 

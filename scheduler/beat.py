@@ -1,46 +1,28 @@
 """The beat: one loop that asks whether it leads, decides what is due, and waits until the next due time or a change.
 
-Everything that decides is elsewhere and pure; this module has the side effects, in one order: renew the lease, read
-what is due, plan, commit, wait. Nothing is written but through the commit, so the loop may be cut off at any
-instruction: what was not committed is planned again, by this beat or by another.
+Everything that decides is elsewhere and pure; the loop has the side effects, in one order: renew the lease, decide what
+is due, plan what comes next, do chores, wait. Nothing is written but through the commit, so the loop may be cut off at
+any instruction: what was not committed is planned again, by this beat or by another.
 
-A schedule that can't be read, planned or committed is set aside by name, with its error, for a while that doubles up to
-a minute; the others go on. Redis in trouble ends no beat: it backs off, says so once, and goes on by itself.
+Redis in trouble ends no beat: it backs off, says so once, and goes on by itself.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
 
 from scheduler.bell import Bell
-from scheduler.definitions import Definitions
 from scheduler.failpoint import Point, nothing
 from scheduler.leader import RENEW_SECONDS, Leader
-from scheduler.pacing import Allowance, BackOff, Troubles
-from scheduler.planner import Fire, plan
-from scheduler.ports import DueBatch, DueRow, Lease, Planned, PlanResult, Released, Timetable
-from scheduler.schedule import Schedule
+from scheduler.pacing import BackOff
+from scheduler.ports import Lease, Timetable
+from scheduler.ticker import Observer, Ticker
 from shared.clock import Clock
 from shared.errors import StoreError
 
 log = logging.getLogger("rqbeat.beat")
-
-BATCH = 500
-FIRES_AT_ONCE = 1000
-LOOK = 0
-"""A head in the past: what is due is not known, so look."""
-
-
-class Observer(Protocol):
-    """Told of everything that was decided, and of trouble."""
-
-    def committed(self, planned: Planned, result: PlanResult, now: int) -> None: ...
-    def set_aside(self, schedule_id: str, error: str) -> None: ...
-    def released(self, released: Released) -> None: ...
-    def state(self, facts: dict[str, str | int]) -> None: ...
 
 
 class Beat:
@@ -63,25 +45,19 @@ class Beat:
         After a failover, a connection that still works may lead to a server that takes no writes any more. `reached` is
         told the points that the loop passes.
         """
-        self._timetable = timetable
         self._leader = leader
-        self._clock = clock
         self._bell = bell
         self._observer = observer
         self._chores = deque(chores)
         self._has_chores = False
         self._on_trouble = on_trouble
         self._reached = reached
-        self._definitions = Definitions(timetable)
-        self._troubles = Troubles()
+        self._ticker = Ticker(timetable, clock, observer, self._may_go_on, reached)
         self._back_off = BackOff()
-        self._allowance = Allowance(clock)
-        self._head: int | None = LOOK
-        self._has_waiting = False
         self._is_stopping = False
 
     def stop(self) -> None:
-        """Ask the loop to end after the commit in hand. Takes no lock: a signal handler may call it."""
+        """Ask the loop to end after the commits in hand. Takes no lock: a signal handler may call it."""
         self._is_stopping = True
         self._bell.ring()
 
@@ -91,7 +67,7 @@ class Beat:
             seconds = self._guarded_turn()
             self._reached("waiting")
             if self._bell.wait(seconds):
-                self._head = LOOK
+                self._ticker.look()
                 self._leader.look_soon()
         self._resign()
 
@@ -99,33 +75,48 @@ class Beat:
         """Decide what is due now, and give the lease back. False when another beat leads. Raises StoreError."""
         self.turn()
         is_leader = self._leader.lease is not None
-        while self._leader.lease and self._is_due() and not self._is_stopping:
+        while self._leader.lease and self._ticker.is_due() and not self._is_stopping:
             self.turn()
         self._resign()
         return is_leader
 
     def turn(self) -> float:
-        """One turn: lease, chores, what is due. Returns the seconds to wait. Raises StoreError."""
+        """One turn: lease, what is due, chores. Returns the seconds to wait. Raises StoreError."""
         if self._leader.seconds_left() <= 0:
             self._look_at_lease()
         lease = self._leader.lease
         if lease is None:
-            self._head = LOOK
+            self._ticker.forget()
             return self._leader.seconds_left()
-        if self._is_due():
-            self._tick(lease)
-        if self._has_waiting:
-            self._release(lease)
+        self._decide(lease)
         if self._has_chores:
             self._do_chores()
-        return min(self._leader.seconds_left(), self._seconds_to_head())
+        return max(0.0, min(self._leader.seconds_left(), self._seconds_to_next()))
+
+    def _decide(self, lease: Lease) -> None:
+        if self._ticker.is_due() and not self._ticker.tick(lease):
+            log.warning("fenced: another beat leads now; nothing was written")
+            self._leader.lost()
+            return
+        if self._ticker.has_waiting:
+            self._ticker.release(lease)
+        if not self._ticker.is_due():
+            self._ticker.plan_ahead()
+
+    def _seconds_to_next(self) -> float:
+        seconds = self._ticker.seconds_to_next()
+        return RENEW_SECONDS if seconds is None else seconds
+
+    def _may_go_on(self) -> bool:
+        """Whether there is time for another batch before the lease is to be renewed."""
+        return self._leader.seconds_left() > 0 and not self._is_stopping
 
     def _guarded_turn(self) -> float:
         """A turn that survives what Redis may do."""
         try:
             seconds = self.turn()
         except StoreError as error:
-            self._head = LOOK
+            self._ticker.forget()
             self._on_trouble()
             self._observer.state({"state": "waiting", "error": str(error)})
             return self._back_off.next()
@@ -137,8 +128,7 @@ class Beat:
         renewal = self._leader.turn()
         self._reached("after-renew")
         if renewal:
-            self._head = LOOK if self._head == LOOK else renewal.head
-            self._has_waiting = renewal.waiting > 0
+            self._ticker.told(renewal.head, renewal.waiting)
         self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
         self._has_chores = bool(self._chores)
 
@@ -163,110 +153,8 @@ class Beat:
         except Exception:
             log.exception("a chore failed")
 
-    def _is_due(self) -> bool:
-        return self._head is not None and self._head <= self._clock.now_ms()
-
-    def _seconds_to_head(self) -> float:
-        if self._head is None:
-            return RENEW_SECONDS
-        return max(0.0, (self._head - self._clock.now_ms()) / 1000)
-
-    def _tick(self, lease: Lease) -> None:
-        """Decide one batch of what is due."""
-        now = self._clock.now_ms()
-        batch = self._timetable.due(now, BATCH, self._allowance.left())
-        self._reached("after-due")
-        self._has_waiting = batch.waiting > 0
-        planned = self._bounded(self._plan_all(lease, batch.rows, batch.now)) if batch.rows else []
-        if not planned:
-            self._head = LOOK if batch.rows else self._next_look(batch, now)
-            return
-        self._reached("after-plan")
-        self._allowance.take(sum(_catch_up_fires(one) for one in planned))
-        self._commit(lease, planned)
-
-    def _bounded(self, plans: Iterator[Planned]) -> list[Planned]:
-        """As many plans as one script may carry out without holding up Redis; the others are due at the next turn."""
-        taken: list[Planned] = []
-        fires, late, allowed = 0, 0, self._allowance.left()
-        for planned in plans:
-            taken.append(planned)
-            fires += len(planned.plan.decisions)
-            late += _catch_up_fires(planned)
-            if fires >= FIRES_AT_ONCE or (late and late >= allowed):
-                break
-        return taken
-
-    def _commit(self, lease: Lease, planned: Sequence[Planned]) -> None:
-        self._reached("before-commit")
-        committed = self._timetable.commit(lease, planned)
-        self._reached("after-commit")
-        if committed is None:
-            log.warning("fenced: another beat leads now; nothing was written")
-            self._leader.lost()
-            return
-        self._head = committed.head
-        for one, result in zip(planned, committed.results, strict=True):
-            self._settle(lease, one, result, committed.now)
-
-    def _next_look(self, batch: DueBatch, now: int) -> int | None:
-        """When there is something to decide next, by this host's clock, after a look that found nothing.
-
-        Where Redis' clock is behind, a fire waits for it; what is late and over the allowance, for the next second.
-        """
-        if batch.head is None:
-            return None
-        if batch.head <= batch.now:
-            return now + round(self._allowance.seconds_to_next() * 1000)
-        return batch.head + now - batch.now
-
-    def _release(self, lease: Lease) -> None:
-        """Send on waiting fires whose predecessor has ended; looked at once a second, and when a run ends."""
-        self._has_waiting = False
-        for released in self._timetable.release_waiting(lease):
-            self._observer.released(released)
-
-    def _plan_all(self, lease: Lease, rows: Sequence[DueRow], now: int) -> Iterator[Planned]:
-        found = self._definitions.of([row for row in rows if not row.error])
-        self._reached("after-load")
-        for row in rows:
-            definition = found.get(row.id) or StoreError(row.error)
-            if isinstance(definition, Exception):
-                self._set_aside(lease, row.id, f"can't be read: {definition}")
-            elif row.status != "active":
-                self._set_aside(lease, row.id, f"is {row.status}, yet in the timetable")
-            else:
-                yield from self._plan_one(lease, row, *definition, now)
-
-    def _plan_one(self, lease: Lease, row: DueRow, revision: int, schedule: Schedule, now: int) -> Iterator[Planned]:
-        try:
-            yield Planned(schedule=schedule, revision=revision, plan=plan(schedule, row.cursor, now))
-        except Exception as error:  # noqa: BLE001 - one schedule's fault, of whatever kind, must not stop the others
-            self._set_aside(lease, row.id, f"can't be planned: {type(error).__name__}: {error}")
-
-    def _settle(self, lease: Lease, planned: Planned, result: PlanResult, now: int) -> None:
-        schedule_id = planned.plan.schedule_id
-        if result.code == "error":
-            self._set_aside(lease, schedule_id, result.detail)
-        elif result.code in {"moved", "stale", "gone", "paused"}:
-            self._definitions.forget(schedule_id)
-        else:
-            self._troubles.forget(schedule_id)
-        self._observer.committed(planned, result, now)
-
-    def _set_aside(self, lease: Lease, schedule_id: str, error: str) -> None:
-        self._definitions.forget(schedule_id)
-        until = self._clock.now_ms() + self._troubles.next_ms(schedule_id)
-        self._timetable.set_aside(lease, schedule_id, until, error)
-        self._observer.set_aside(schedule_id, error)
-        self._head = LOOK
-
     def _resign(self) -> None:
         try:
             self._leader.resign()
         except StoreError as error:
             log.warning("the lease could not be given back (%s): a standby waits for it to stand still", error)
-
-
-def _catch_up_fires(planned: Planned) -> int:
-    return sum(1 for decision in planned.plan.decisions if isinstance(decision, Fire) and decision.kind == "catchup")

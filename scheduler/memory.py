@@ -7,7 +7,7 @@ recorded; whoever owns the store says when one ends.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scheduler.memoryfiring import Entry, MemoryFiring
@@ -110,6 +110,9 @@ class MemoryStore:
         waiting = sum(1 for entry in self.entries.values() if entry.waiting)
         return DueBatch(now=ready, head=self.head(), waiting=waiting, rows=chosen)
 
+    def coming(self, until: int, skip: int, most: int) -> Sequence[DueRow]:
+        return self._ready(until)[skip : skip + most]
+
     def _ready(self, ready: int) -> list[DueRow]:
         """All that is due, the earliest first."""
         found: dict[str, DueRow] = {}
@@ -138,11 +141,19 @@ class MemoryStore:
         ]
         return [released for entry in waiting if (released := self.firing.release(entry))]
 
+    def commits(
+        self, lease: Lease, batches: Iterable[Sequence[Planned]]
+    ) -> Iterator[tuple[Sequence[Planned], Committed | None]]:
+        for plans in batches:
+            yield plans, self.commit(lease, plans)
+
     def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
+        """One batch alone."""
         if not self.lease.is_held_by(lease):
             return None
         results = [self._commit_one(planned) for planned in plans]
-        return Committed(now=self._clock.now_ms(), head=self.head(), results=results)
+        others = {index: result for index, result in enumerate(results) if result.code != "ok" or result.settled}
+        return Committed(now=self._clock.now_ms(), head=self.head(), others=others)
 
     # The commit, rule by rule as in commit.lua.
 

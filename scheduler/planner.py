@@ -86,17 +86,16 @@ def plan(schedule: Schedule, cursor: int, now: int) -> Plan:
     last = _last_due(schedule, now)
     if last is None or last <= cursor:
         return _wait(schedule, cursor)
-    recent = _recent(schedule, cursor, last, now)
-    until = recent[0] if recent else last + 1
-    older = _older(schedule, cursor, until, now)
+    before, *recent = _recent(schedule, cursor, last, now)
     following = schedule.trigger.next_ms(last)
+    older = () if before is None or before <= cursor else _older(schedule, cursor, before + 1, now)
     return Plan(
         schedule_id=schedule.id,
         base=cursor,
         cursor=last,
         next=following,
         due=None if following is None else due_time(schedule, following),
-        decisions=(*older, *_by_misfire_policy(schedule, recent, following, now)),
+        decisions=(*older, *_by_misfire_policy(schedule, [before, *recent, following], now)),
     )
 
 
@@ -162,14 +161,15 @@ def _last_due(schedule: Schedule, now: int) -> int | None:
     return last
 
 
-def _recent(schedule: Schedule, cursor: int, last: int, now: int) -> list[int]:
-    """The newest due fires that may still run, oldest first, at most the catch-up limit of them."""
-    found: list[int] = []
+def _recent(schedule: Schedule, cursor: int, last: int, now: int) -> list[int | None]:
+    """The newest due fires that may still run, oldest first, at most the catch-up limit of them; before them the one
+    that is none of them, if there is any."""
+    found: list[int | None] = []
     at: int | None = last
     while at is not None and at > cursor and len(found) < schedule.policy.catchup_limit and _may_run(schedule, at, now):
         found.append(at)
         at = schedule.trigger.prev_ms(at)
-    return found[::-1]
+    return [at, *reversed(found)]
 
 
 def _may_run(schedule: Schedule, nominal: int, now: int) -> bool:
@@ -228,19 +228,12 @@ def _range(schedule: Schedule, after: int, until: int, reason: Reason) -> Agains
     )
 
 
-def _by_misfire_policy(
-    schedule: Schedule, recent: list[int], following: int | None, now: int
-) -> tuple[Fire | Against, ...]:
-    """What to do about the fires that may run, in nominal order."""
-    split = _first_in_grace(schedule, recent, now)
-    fires = [_fire(schedule, recent, index, following, now, is_late=index < split) for index in range(len(recent))]
+def _by_misfire_policy(schedule: Schedule, times: list[int | None], now: int) -> tuple[Fire | Against, ...]:
+    """What to do about the fires that may run: all of `times`, in nominal order, but for the first and the last."""
+    fires = [_fire(schedule, *beside, now) for beside in zip(times, times[1:], times[2:], strict=False)]  # type: ignore[arg-type]
+    split = next((i for i, fire in enumerate(fires) if fire.kind == "scheduled"), len(fires))
     late, on_time = fires[:split], fires[split:]
     return (*_settle_late(schedule, late, on_time), *on_time)
-
-
-def _first_in_grace(schedule: Schedule, recent: list[int], now: int) -> int:
-    grace = schedule.policy.misfire_grace
-    return next((i for i, at in enumerate(recent) if now - due_time(schedule, at) <= grace), len(recent))
 
 
 def _settle_late(schedule: Schedule, late: list[Fire], on_time: list[Fire]) -> tuple[Fire | Against, ...]:
@@ -273,18 +266,17 @@ def _fold(fires: list[Fire], outcome: Outcome, into: str | None) -> Against:
     )
 
 
-def _fire(schedule: Schedule, recent: list[int], index: int, following: int | None, now: int, *, is_late: bool) -> Fire:
-    nominal = recent[index]
-    kind: Kind = "catchup" if is_late else "scheduled"
+def _fire(schedule: Schedule, previous: int | None, nominal: int, following: int | None, now: int) -> Fire:
+    due = due_time(schedule, nominal)
+    kind: Kind = "scheduled" if now - due <= schedule.policy.misfire_grace else "catchup"
     expires_in = schedule.policy.expires_in
     context = FireContext(
         kind=kind,
         enqueued=now,
         schedule=schedule.id,
         nominal=nominal,
-        previous=recent[index - 1] if index else schedule.trigger.prev_ms(nominal),
-        next=recent[index + 1] if index + 1 < len(recent) else following,
+        previous=previous,
+        next=following,
         deadline=None if expires_in is None else nominal + expires_in,
     )
-    job_id = fire_job_id(schedule.id, nominal)
-    return Fire(nominal=nominal, due=due_time(schedule, nominal), kind=kind, job_id=job_id, context=context)
+    return Fire(nominal=nominal, due=due, kind=kind, job_id=fire_job_id(schedule.id, nominal), context=context)

@@ -5,7 +5,7 @@ Both the Redis store and the one in memory keep these promises; the contract sui
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -72,13 +72,24 @@ class PlanResult:
     settled: Mapping[int, tuple[str, str]]
 
 
+APPLIED = PlanResult(code="ok", settled={})
+"""What became of a plan that was applied to the letter."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """A commit that went through, with one result per plan."""
+    """A commit that went through. `others` holds, by index, what became of plans that were not applied to the letter.
+
+    `head` is the earliest due time of all after it, None for none.
+    """
 
     now: int
     head: int | None
-    results: Sequence[PlanResult]
+    others: Mapping[int, PlanResult] = field(default_factory=dict)
+
+    def result(self, index: int) -> PlanResult:
+        """What became of one plan."""
+        return self.others.get(index, APPLIED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,14 +125,21 @@ class Timetable(Protocol):
         """
         ...
 
+    def coming(self, until: int, skip: int, most: int) -> Sequence[DueRow]:
+        """The first entries of the timetable but for `skip` of them: those due until then, at most `most`."""
+        ...
+
     def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
         """Revision and definition of schedules; an exception for one that can't be read; absent ones are left out."""
         ...
 
-    def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
-        """Make plans true in one step each, all at once. None when fenced: the lease is another's.
+    def commits(
+        self, lease: Lease, batches: Iterable[Sequence[Planned]]
+    ) -> Iterator[tuple[Sequence[Planned], Committed | None]]:
+        """Make plans true, each in one step, and yield what came of it; None when fenced: the lease is another's.
 
-        Sent twice it has the effect of once. See `commit.lua`.
+        A batch is asked for while those before it are being committed. A plan that is sent twice has the effect of
+        once. See `commit.lua`.
         """
         ...
 

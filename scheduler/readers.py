@@ -26,6 +26,8 @@ _NUMBERS = ("next", "last", "cursor", "since")
 _COUNTERS = ("runs", "errors")
 _LAST_MS = 253_402_300_799_999
 
+PAGE = 500
+
 UNREADABLE = "unreadable"
 """The outcome and kind that stand for a ledger entry which can't be read; its reason says why."""
 
@@ -167,19 +169,21 @@ class Reader:
         except StoreError as error:
             if "WRONGTYPE" not in str(error):
                 raise
-            return iter((_unreadable_entry(schedule_id, 0, error),))
+            return iter((_unreadable_entry(schedule_id, error),))
         return (_entry(row, schedule_id) for row in reversed(rows))
 
     def _ledger(self) -> Iterator[LedgerEntry]:
-        """The stream, read backwards in pages."""
-        end = "+"
-        while True:
+        """The newest first, in pages counted from the list's beginning: what is appended meanwhile moves nothing."""
+        end = self._ledger_length()
+        while end > 0:
             with store_errors():
-                page: Any = self._client.xrevrange(self._keys.ledger, max=end, count=500)
-            yield from (_entry(fields.get(b"e", b""), "?", _written(entry_id)) for entry_id, fields in page)
-            if len(page) < 500:
-                return
-            end = f"({shown(page[-1][0])}"
+                page = cast("list[bytes]", self._client.lrange(self._keys.ledger, max(0, end - PAGE), end - 1))
+            yield from (_entry(row, "?") for row in reversed(page))
+            end -= PAGE
+
+    def _ledger_length(self) -> int:
+        with store_errors():
+            return self._client.llen(self._keys.ledger)
 
 
 def no_such(schedule_id: str) -> NotFoundError:
@@ -269,16 +273,16 @@ def _definition(packed: Any) -> tuple[Schedule | None, str]:
         return None, f"its definition can't be read: {error}"
 
 
-def _entry(packed: bytes, schedule_id: str, written: int = 0) -> LedgerEntry:
-    """An entry as it was packed. `schedule_id` and `written` (ms) stand in for what can't be read."""
+def _entry(packed: bytes, schedule_id: str) -> LedgerEntry:
+    """An entry as it was packed. `schedule_id` stands in where it can't be read."""
     try:
         return _unpacked(packed)
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
-        return _unreadable_entry(schedule_id, written, error)
+        return _unreadable_entry(schedule_id, error)
 
 
 def _unpacked(packed: bytes) -> LedgerEntry:
-    schedule, nominal, until, count, decided, outcome, reason, kind, job_id, due = msgpack.unpackb(packed, raw=False)
+    decided, outcome, reason, schedule, nominal, until, count, kind, job_id, due = msgpack.unpackb(packed, raw=False)
     if not all(map(_is_instant, (nominal, until, count, decided, due))):
         raise ValueError("a number is out of range or none")
     if not all(isinstance(part, str) for part in (schedule, outcome, kind)):
@@ -297,22 +301,16 @@ def _unpacked(packed: bytes) -> LedgerEntry:
     )
 
 
-def _unreadable_entry(schedule_id: str, written: int, error: Exception) -> LedgerEntry:
+def _unreadable_entry(schedule_id: str, error: Exception) -> LedgerEntry:
     return LedgerEntry(
         schedule=schedule_id,
-        nominal=written,
-        until=written,
+        nominal=0,
+        until=0,
         count=1,
-        decided=written,
+        decided=0,
         outcome=UNREADABLE,
         reason=str(error)[:200] or type(error).__name__,
         kind=UNREADABLE,
         job_id=None,
-        due=written,
+        due=0,
     )
-
-
-def _written(entry_id: bytes) -> int:
-    """When a stream's entry was written, in ms: the first part of its id."""
-    ms = int(entry_id.partition(b"-")[0])
-    return ms if _is_instant(ms) else 0

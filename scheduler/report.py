@@ -7,10 +7,10 @@ schedule, nominal time and reason. Trouble is said once when it begins, once whe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scheduler.planner import Against, Fire
-from scheduler.ports import Planned, PlanResult, Released
+from scheduler.ports import Committed, Planned, PlanResult, Released
 from shared.instants import iso
 
 log = logging.getLogger("rqbeat.beat")
@@ -31,14 +31,27 @@ class BeatReport:
         told = f"{released.outcome} ({released.reason})" if released.reason else released.outcome
         log.info("%s: %s waited, now %s", released.schedule, iso(released.nominal), told)
 
-    def committed(self, planned: Planned, result: PlanResult, now: int) -> None:
-        """Log what became of a plan."""
+    def committed(self, batch: Sequence[Planned], committed: Committed) -> None:
+        """Log what became of plans."""
+        for index, planned in enumerate(batch):
+            if index in committed.others or self._is_worth_a_word(planned):
+                self._tell(planned, committed.result(index), committed.now)
+
+    def _is_worth_a_word(self, planned: Planned) -> bool:
+        """Most plans are one fire on time."""
+        decisions = planned.plan.decisions
+        is_plain = len(decisions) == 1 and decisions[0].kind == "scheduled"
+        return not is_plain or planned.plan.schedule_id in self._aside or log.isEnabledFor(logging.DEBUG)
+
+    def _tell(self, planned: Planned, result: PlanResult, now: int) -> None:
         if result.code == "paused":
             log.error("%s: %s", planned.plan.schedule_id, result.detail)
         if result.code != "ok":
             log.debug("%s: %s %s", planned.plan.schedule_id, result.code, result.detail)
             return
-        if self._aside.pop(planned.plan.schedule_id, None):
+        if result.detail:
+            self.set_aside(planned.plan.schedule_id, result.detail)
+        elif self._aside.pop(planned.plan.schedule_id, None):
             log.info("%s: back at work", planned.plan.schedule_id)
         for index, decision in enumerate(planned.plan.decisions):
             match decision:

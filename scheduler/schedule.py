@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Literal, TypedDict, cast, get_args
 
 import msgpack
@@ -34,6 +35,7 @@ Owner = Literal["app", "runtime"]
 Seconds = float | timedelta
 
 VERSION = 1
+SHARED_PARTS = 4096
 MINUTE_MS = 60_000
 SHORT_DEDUPE_MS = 10 * MINUTE_MS
 
@@ -160,10 +162,10 @@ def pack_definition(schedule: Schedule) -> bytes:
             "v": VERSION,
             "id": schedule.id,
             "name": schedule.name,
-            "trigger": to_data(schedule.trigger),
+            "trigger": encode(to_data(schedule.trigger)),
             "call": schedule.packed_call,
-            "options": asdict(schedule.options),
-            "policy": asdict(schedule.policy),
+            "options": encode(asdict(schedule.options)),
+            "policy": encode(asdict(schedule.policy)),
             "tags": list(schedule.tags),
             "note": schedule.note,
             "owner": schedule.owner,
@@ -181,14 +183,32 @@ def unpack_definition(definition: bytes) -> Schedule:
     return Schedule(
         id=data["id"],
         name=data["name"],
-        trigger=from_data(data["trigger"]),
+        trigger=_trigger_of(data["trigger"]),
         packed_call=data["call"],
-        options=JobOptions(**data["options"]),
-        policy=Policy(**data["policy"]),
+        options=_options_of(data["options"]),
+        policy=_policy_of(data["policy"]),
         tags=tuple(data["tags"]),
         note=data["note"],
         owner=data["owner"],
     )
+
+
+# Many schedules share these parts, each of which is immutable: those that look alike are unpacked once.
+
+
+@lru_cache(SHARED_PARTS)
+def _trigger_of(packed: bytes) -> Trigger:
+    return from_data(msgpack.unpackb(packed, raw=False))
+
+
+@lru_cache(SHARED_PARTS)
+def _options_of(packed: bytes) -> JobOptions:
+    return JobOptions(**msgpack.unpackb(packed, raw=False))
+
+
+@lru_cache(SHARED_PARTS)
+def _policy_of(packed: bytes) -> Policy:
+    return Policy(**msgpack.unpackb(packed, raw=False))
 
 
 def _refuse_unknown(options: Mapping[str, Any]) -> None:

@@ -7,7 +7,8 @@ that was made from an older one: a stale cache costs a round trip, never a wrong
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from scheduler.planner import Against, Fire, Plan
@@ -32,7 +33,7 @@ from shared.keys import Keys
 from shared.payload import DATA_TAIL, context_bin, data_head
 from shared.redisio.connection import Client, store_errors, text
 from shared.redisio.records import job_fields, stamp
-from shared.redisio.scripts import Script, pack, unpack
+from shared.redisio.scripts import Call, Script, pack, unpack
 
 log = logging.getLogger("rqbeat.beat")
 
@@ -52,6 +53,7 @@ class RedisTimetable:
         self._keys = keys
         self._clock = clock
         self._due = Script(client, "due")
+        self._coming = Script(client, "coming")
         self._load = Script(client, "load")
         self._commit = Script(client, "commit")
         self._aside = Script(client, "aside")
@@ -64,18 +66,35 @@ class RedisTimetable:
         found = [_due_row(row) for row in unpack(rows)]
         return DueBatch(now=min(now, redis_now), head=_ms(head), waiting=waiting, rows=found)
 
+    def coming(self, until: int, skip: int, most: int) -> Sequence[DueRow]:
+        keys = self._keys
+        rows = self._coming([keys.timetable], [until, skip, most, keys.schedule_prefix])
+        return [_due_row(row) for row in unpack(rows)]
+
     def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
         rows = unpack(self._load([], [self._keys.schedule_prefix, *ids]))
         loaded = {schedule_id: _loaded(row) for schedule_id, row in zip(ids, rows, strict=True)}
         return {schedule_id: found for schedule_id, found in loaded.items() if found is not None}
 
+    def commits(
+        self, lease: Lease, batches: Iterable[Sequence[Planned]]
+    ) -> Iterator[tuple[Sequence[Planned], Committed | None]]:
+        sent: deque[Sequence[Planned]] = deque()
+        for reply in self._commit.each(self._calls(lease, batches, sent)):
+            yield sent.popleft(), _committed(reply)
+
     def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
-        rows = pack([_plan_row(planned) for planned in plans])
-        reply = self._commit([*self._firing_keys(), self._keys.completed], [self._header(lease), rows])
-        if reply[0] == b"fenced":
-            return None
-        _, now, head, results = reply
-        return Committed(now=now, head=_ms(head), results=[_result(row) for row in unpack(results)])
+        """One batch alone."""
+        ((_, committed),) = self.commits(lease, [plans])
+        return committed
+
+    def _calls(
+        self, lease: Lease, batches: Iterable[Sequence[Planned]], sent: deque[Sequence[Planned]]
+    ) -> Iterator[Call]:
+        keys = [*self._firing_keys(), self._keys.completed]
+        for plans in batches:
+            sent.append(plans)
+            yield keys, [self._header(lease), pack([_plan_row(planned) for planned in plans])]
 
     def release_waiting(self, lease: Lease) -> Sequence[Released]:
         reply = self._release(self._firing_keys(), [self._header(lease), RELEASED_AT_ONCE])
@@ -196,24 +215,43 @@ class RedisLease:
         self._release([self._keys.leader, self._keys.wake], [lease.owner, lease.term])
 
 
+def about(schedule_id: str, nominal: int, until: int, count: int, kind: str, job_id: str | None, due: int) -> bytes:
+    """The second part of a ledger entry as the scripts take it: seven values, one after the other."""
+    return pack([schedule_id, nominal, until, count, kind, job_id or False, due])[1:]
+
+
+def about_range(schedule_id: str, decision: Against) -> bytes:
+    """The same of times that were decided against."""
+    span = (decision.nominal, decision.until, decision.count)
+    return about(schedule_id, *span, decision.kind, decision.job_id, decision.due)
+
+
 def definition_fields(schedule: Schedule) -> dict[str, object]:
     """What the schedule's hash holds of its definition: the definition itself, and its parts that the commit reads."""
-    call = schedule.call
     return {
         "definition": pack_definition(schedule),
         "owner": schedule.owner,
-        "queue": schedule.options.queue,
         "head": data_head(schedule.packed_call),
-        "fields": pack(job_fields(call.job, schedule.options, call.retry)),
-        "instances": schedule.policy.instances,
-        "overlap": schedule.policy.overlap,
-        "limit": schedule.policy.limit,
-        "depth": schedule.policy.queue_depth,
-        "on_full": schedule.policy.on_full,
-        "pause_after": schedule.policy.pause_after,
-        "window": schedule.policy.catchup_window,
+        "policy": pack(_policy_of(schedule)),
+    }
+
+
+def _policy_of(schedule: Schedule) -> dict[str, object]:
+    """What a commit needs to know beside the arguments; the same bytes for schedules that agree in all of it."""
+    call, policy = schedule.call, schedule.policy
+    return {
+        "queue": schedule.options.queue,
+        "front": schedule.options.at_front,
+        "fields": job_fields(call.job, schedule.options, call.retry),
+        "instances": policy.instances,
+        "overlap": policy.overlap,
+        "limit": policy.limit,
+        "depth": policy.queue_depth,
+        "on_full": policy.on_full,
+        "pause_after": policy.pause_after,
+        "window": policy.catchup_window,
         "dedupe_ttl": schedule.dedupe_ttl,
-        "front": int(schedule.options.at_front),
+        "owner": schedule.owner,
     }
 
 
@@ -250,22 +288,36 @@ def _plan_row(planned: Planned) -> list[object]:
         plan.cursor,
         False if plan.next is None else plan.next,
         False if plan.due is None else plan.due,
-        [_decision_row(decision) for decision in plan.decisions],
+        [_decision_row(plan.schedule_id, decision) for decision in plan.decisions],
     ]
 
 
-def _decision_row(decision: Decision) -> list[object]:
+def _decision_row(schedule_id: str, decision: Decision) -> list[object]:
     match decision:
         case Fire():
-            context = context_bin(decision.context)
-            return ["enqueue", decision.nominal, decision.due, decision.kind, decision.job_id, context]
+            at, job_id = decision.nominal, decision.job_id
+            entry = about(schedule_id, at, at, 1, decision.kind, job_id, decision.due)
+            return ["enqueue", at, decision.due, decision.kind, job_id, context_bin(decision.context), entry]
         case Against():
-            span = [decision.nominal, decision.until, decision.count, decision.due, decision.kind]
-            return ["against", *span, decision.outcome, decision.reason, decision.job_id or False]
+            return [
+                "against",
+                decision.until,
+                decision.due,
+                decision.outcome,
+                decision.reason,
+                about_range(schedule_id, decision),
+            ]
+
+
+def _committed(reply: Sequence[Any]) -> Committed | None:
+    if reply[0] == b"fenced":
+        return None
+    _, now, head, results = reply
+    return Committed(now=now, head=_ms(head), others={row[0]: _result(row) for row in unpack(results)})
 
 
 def _result(row: Sequence[Any]) -> PlanResult:
-    code, detail, settled = row
+    _, code, detail, settled = row
     return PlanResult(
         code=cast("Code", text(code)),
         detail=text(detail),

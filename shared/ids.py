@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Literal
 
 from shared.errors import ConfigurationError
@@ -31,6 +32,7 @@ def check_schedule_id(schedule_id: object) -> str:
     return schedule_id
 
 
+@lru_cache(20_000)
 def job_stem(schedule_id: str) -> str:
     """What every job id of a schedule starts with: a slug of at most 40 characters, `-`, 16 hex digits of SHA-256."""
     slug = _OUTSIDE_SLUG.sub("-", schedule_id)[:40]

@@ -103,7 +103,7 @@ class Keys:
 
     @property
     def ledger(self) -> str:
-        """stream: every decision, over all schedules, bounded."""
+        """list: every decision, over all schedules, the newest last; bounded."""
         return f"{self.ours}:ledger"
 
     @property

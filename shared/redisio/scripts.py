@@ -7,7 +7,9 @@ read. A script that writes is idempotent, so its caller may send it again when t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib import resources
 from typing import Any, cast
@@ -17,7 +19,13 @@ import redis
 
 from shared.redisio.connection import store_errors
 
-_PARTS = {"commit": ("firing",), "release": ("firing",)}
+_PARTS = {"commit": ("firing",), "release": ("firing",), "due": ("rows",), "coming": ("rows",)}
+
+
+Call = tuple[Sequence[str], Sequence[str | bytes | int]]
+"""The keys and the arguments of one call."""
+
+IN_FLIGHT = 2
 
 
 class Script:
@@ -38,6 +46,43 @@ class Script:
                 return self._client.evalsha(self._hash, len(keys), *keys, *args)
             except redis.exceptions.NoScriptError:
                 return self._client.eval(self._text, len(keys), *keys, *args)
+
+    def each(self, calls: Iterable[Call]) -> Iterator[Any]:
+        """Run it for each of these, and yield the replies in their order; raises StoreError.
+
+        The next call is made while Redis works on the ones before, so that neither waits for the other. One that Redis
+        did not know the script for is sent again, and may then run after the next one.
+        """
+        with store_errors(), _connection(self._client) as connection:
+            sent: deque[Call] = deque()
+            for call in calls:
+                sent.append(call)
+                keys, args = call
+                connection.send_command("EVALSHA", self._hash, len(keys), *keys, *args)
+                if len(sent) == IN_FLIGHT:
+                    yield self._reply(connection, sent.popleft())
+            while sent:
+                yield self._reply(connection, sent.popleft())
+
+    def _reply(self, connection: Any, call: Call) -> Any:
+        try:
+            return connection.read_response()
+        except redis.exceptions.NoScriptError:
+            return self(*call)
+
+
+@contextmanager
+def _connection(client: redis.Redis) -> Iterator[Any]:
+    """A connection for this block alone. Left in the middle, it is closed: replies may be on their way."""
+    pool = client.connection_pool
+    connection: Any = pool.get_connection()
+    try:
+        yield connection
+    except BaseException:
+        connection.disconnect()
+        raise
+    finally:
+        pool.release(connection)
 
 
 @cache

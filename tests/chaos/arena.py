@@ -151,7 +151,7 @@ class Arena:
 
     def decided(self) -> int:
         """How many entries the ledger has."""
-        return int(self.client.xlen(self.keys.ledger))  # type: ignore[arg-type]
+        return int(self.client.llen(self.keys.ledger))  # type: ignore[arg-type]
 
     def goes_on(self, more: int = 20, within: float = 15) -> None:
         """Wait until so many more decisions are made."""

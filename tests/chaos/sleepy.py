@@ -9,7 +9,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from scheduler import wiring
 from scheduler.cli import main
@@ -22,10 +22,15 @@ FREEZES_AT = 10
 class Sleepy(RedisTimetable):
     _count = itertools.count(1)
 
-    def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
+    def commits(
+        self, lease: Lease, batches: Iterable[Sequence[Planned]]
+    ) -> Iterator[tuple[Sequence[Planned], Committed | None]]:
+        return super().commits(lease, map(self._slept, batches))
+
+    def _slept(self, plans: Sequence[Planned]) -> Sequence[Planned]:
         if next(self._count) == FREEZES_AT:
             os.kill(os.getpid(), signal.SIGSTOP)
-        return super().commit(lease, plans)
+        return plans
 
 
 if __name__ == "__main__":

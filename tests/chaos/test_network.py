@@ -42,7 +42,7 @@ def test_requests_are_lost(arena: Arena, proxy: Proxy, note: Note) -> None:
     arena.start()
     arena.goes_on()
     proxy.every = 2
-    for script, count in (("commit", 8), ("due", 8), ("lease_renew", 1)):
+    for script, count in (("commit", 8), ("coming", 1), ("lease_renew", 1)):
         proxy.precut, before = sha(script), proxy.strikes
         wait_for(lambda: proxy.strikes >= before + rounds(count), 60 * SCALE, f"lost requests: {script}")  # noqa: B023 - called before the next round
         proxy.precut = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ import msgpack
 from scheduler import wiring
 from scheduler.cli import main
 from scheduler.planner import Fire
-from scheduler.ports import Committed, DueBatch, Lease, Planned, PlanResult
+from scheduler.ports import Committed, DueBatch, Lease, Planned
 from scheduler.store import RedisTimetable
 from shared.clock import Clock
 from shared.keys import Keys
@@ -39,11 +39,14 @@ class InSteps(RedisTimetable):
         super().__init__(client, keys, clock)
         self._client = client
 
-    def commit(self, _lease: Lease, plans: Sequence[Planned]) -> Committed | None:
-        with store_errors():
-            for planned in plans:
-                self.fire_all(planned, [one for one in planned.plan.decisions if isinstance(one, Fire)])
-        return Committed(now=self.now(), head=self.now(), results=[PlanResult(code="ok", settled={}) for _ in plans])
+    def commits(
+        self, _lease: Lease, batches: Iterable[Sequence[Planned]]
+    ) -> Iterator[tuple[Sequence[Planned], Committed | None]]:
+        for plans in batches:
+            with store_errors():
+                for planned in plans:
+                    self.fire_all(planned, [one for one in planned.plan.decisions if isinstance(one, Fire)])
+            yield plans, Committed(now=self.now(), head=self.now())
 
     def fire_all(self, planned: Planned, fires: Sequence[Fire]) -> None:
         raise NotImplementedError
@@ -61,8 +64,8 @@ class InSteps(RedisTimetable):
         self._client.rpush(self._keys.rq_queue("default"), fire.job_id)
 
     def record(self, fire: Fire, schedule_id: str) -> None:
-        row = [schedule_id, fire.nominal, fire.nominal, 1, self.now(), "enqueued", "", fire.kind, fire.job_id, fire.due]
-        self._client.xadd(self._keys.ledger, {"e": msgpack.packb(row)})
+        row = [self.now(), "enqueued", "", schedule_id, fire.nominal, fire.nominal, 1, fire.kind, fire.job_id, fire.due]
+        self._client.rpush(self._keys.ledger, msgpack.packb(row))
         self._client.hincrby(self._keys.schedule_prefix + schedule_id, "fired", 1)
 
     def advance(self, planned: Planned) -> None:

@@ -60,7 +60,7 @@ class Stage:
     def commit(self, *plans: Planned, lease: Lease | None = None) -> list[PlanResult]:
         committed = self.timetable.commit(lease or self.lease, plans)
         assert committed is not None, "fenced"
-        return list(committed.results)
+        return [committed.result(index) for index in range(len(plans))]
 
     def queued(self) -> list[str]:
         return [job_id.decode() for job_id in self.client.lrange(self.keys.rq_queue("work"), 0, -1)]  # type: ignore[union-attr]

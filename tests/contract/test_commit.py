@@ -246,7 +246,7 @@ def test_a_plan_that_moves_the_index_alone_writes_no_entry(stage: Stage) -> None
     assert stage.ledger() == []
 
 
-@pytest.mark.parametrize("field", ["head", "fields", "queue", "dedupe_ttl"])
+@pytest.mark.parametrize("field", ["head", "policy", "fired"])
 def test_a_record_that_lacks_a_field_stops_its_schedule_alone(stage: Stage, field: str) -> None:
     bad, good = stage.add("bad"), stage.add("good", catchup_limit=1)
     stage.client.hdel(stage.keys.schedule_prefix + "bad", field)

@@ -84,7 +84,7 @@ class InMemory:
         assert self.lease
         committed = self.store.commit(self.lease, [Planned(schedule=schedule, revision=entry.revision, plan=made)])
         assert committed
-        return committed.results[0]
+        return committed.result(0)
 
     def release(self) -> int:
         assert self.lease
@@ -141,7 +141,7 @@ class InRedis:
         planned = Planned(schedule=schedule, revision=held.revision, plan=made)
         committed = self.timetable.commit(self.lease, [planned])
         assert committed
-        return committed.results[0]
+        return committed.result(0)
 
     def release(self) -> int:
         return len(self.timetable.release_waiting(self.lease))

@@ -87,8 +87,7 @@ def test_a_ledger_entry_that_is_none_stands_in_its_place(stage: Stage, junk: byt
     stage.commit(stage.plan(good))
     count = len(stage.ledger())
     stage.client.rpush(stage.keys.ledger_prefix + "good", junk)
-    stage.client.xadd(stage.keys.ledger, {"e": junk})
-    stage.client.xadd(stage.keys.ledger, {"other": junk})
+    stage.client.rpush(stage.keys.ledger, junk, b"junk")
     own, overall = stage.reader.history("good", most=10_000), stage.reader.history(most=10_000)
     assert [entry.outcome for entry in own].count(UNREADABLE) == 1
     assert [entry.outcome for entry in overall].count(UNREADABLE) == 2

@@ -16,11 +16,11 @@
 -- ARGV  1 header: {owner, term, stamp, tail, bounds, and the prefixes schedule, fired, own_ledger, outstanding, waiting,
 --          stats, queue, live, job, scheduled}
 --       2 plans: a list of {id, revision, base cursor, new cursor, next nominal or false, due or false, fires}
---         fire: {'enqueue', nominal, due, kind, job id, context}
---            or {'against', nominal, until, count, due, kind, outcome, reason, job id or false}
+--         fire: {'enqueue', nominal, due, kind, job id, context, about}
+--            or {'against', until, due, outcome, reason, about}; about: the second part of the ledger entry
 -- returns {'fenced'} or {'ok', Redis' clock, due time at the head of the timetable or '', results as msgpack}
---         result: {code, detail, settled}: one per plan
---           ok       applied; settled lists {index, outcome, reason} of fires that were not enqueued as planned;
+--         result: {index, code, detail, settled}; a plan without one was applied to the letter
+--           ok       applied; detail names what could not be written beside it; settled lists {index, outcome, reason} of fires that were not enqueued as planned;
 --                    a fire that waits has the outcome `waiting` and no ledger entry yet
 --           already  the cursor is at or past the new one: somebody did it, maybe this very call before its reply was lost
 --           moved    the cursor is elsewhere: plan again
@@ -31,27 +31,27 @@
 --           early    by Redis' clock a fire is not due yet
 --           error    detail names the key that stands in the way; nothing of this plan was written
 
-local timetable, leader, completed = KEYS[1], KEYS[2], KEYS[7]
+local leader, completed = KEYS[2], KEYS[7]
 local h = cmsgpack.unpack(ARGV[1])
 local plans = cmsgpack.unpack(ARGV[2])
 if fenced(leader, h.owner, h.term) then return {'fenced'} end
-local c = {ledger = KEYS[3], queues = KEYS[4], waiters = KEYS[5], stopping = KEYS[6], now = now_ms(), h = h}
+local c = surroundings(KEYS, h)
 local HOLD_MS = 1000
 
 local function latest_due(fires)
   local latest = 0
   for _, f in ipairs(fires) do
-    latest = math.max(latest, f[1] == 'enqueue' and f[3] or f[5])
+    latest = math.max(latest, f[3])
   end
   return latest
 end
 
 local function has_failed_too_often(s)
   local err, failures = try('HGET', h.stats .. s.id, 'failures')
-  return not err and (tonumber(failures) or 0) >= s.pause_after
+  return not err and (tonumber(failures) or 0) >= s.p.pause_after
 end
 
--- Everything that can speak against a plan. Reads only.
+-- What speaks against a plan by its schedule's record. Reads only.
 local function judge(p)
   local err, s = read_schedule(c, p[1])
   if err then return 'error', err end
@@ -61,61 +61,95 @@ local function judge(p)
     return s.cursor >= p[4] and 'already' or 'moved', ''
   end
   if latest_due(p[7]) > c.now then return 'early', '' end
+  return 'ok', '', s
+end
+
+-- What else speaks against it: a key of a wrong type, or too many failures. Reads only.
+local function judge_further(p, s)
   local blocked = obstacle(s)
   if blocked then return 'error', blocked end
-  local is_worn = s.pause_after > 0 and #p[7] > 0 and has_failed_too_often(s)
-  return is_worn and 'paused' or 'ok', '', s
+  local is_worn = s.p.pause_after > 0 and #p[7] > 0 and has_failed_too_often(s)
+  return is_worn and 'paused' or 'ok', ''
+end
+
+-- Whether any of these schedules has jobs beside the latest, or a fire that waits. Like the next one asked of all at
+-- once, since mostly the answer is no. Reads only.
+local function has_others(judged)
+  local keys = {}
+  for _, j in ipairs(judged) do
+    keys[#keys + 1] = j.s.outstanding
+    keys[#keys + 1] = j.s.waiting
+  end
+  return count_existing(keys) > 0
+end
+
+-- Whether any of these fires was enqueued before. Reads only.
+local function has_enqueued(judged)
+  local keys = {}
+  for _, j in ipairs(judged) do
+    for _, f in ipairs(j.plan[7]) do
+      if f[1] == 'enqueue' then
+        keys[#keys + 1] = dedupe_key(c, j.s, f)
+        keys[#keys + 1] = h.job .. f[5]
+      end
+    end
+  end
+  return count_existing(keys) > 0
 end
 
 local function settle(s, f)
   if f[1] == 'against' then
-    record(c.ledger, s.own_ledger, h.bounds, {s.id, f[2], f[3], f[4], c.now, f[7], f[8], f[6], f[9], f[5]})
-    return f[7], f[8]
+    record_later(c, s, f[4], f[5], f[6])
+    return f[4], f[5]
   end
   local outcome, reason = enqueue(c, s, f)
-  if outcome == 'full' and s.on_full == 'hold' then return 'held' end
+  if outcome == 'full' and s.p.on_full == 'hold' then return 'held' end
   if outcome == 'full' then outcome, reason = 'skipped', 'queue_full' end
   if outcome == 'waiting' then
     supersede(c, s, f)
   else
-    record_fire(c, s, f, outcome, reason)
+    record_later(c, s, outcome, reason, f[7])
   end
   return outcome, reason
 end
 
-local function write_counters(s, cursor)
-  redis.call('HSET', s.key, 'cursor', digits(cursor), 'fired', s.count)
-  if s.last then redis.call('HSET', s.key, 'last', digits(s.last)) end
+local function move_later(s, due)
+  c.moves[#c.moves + 1] = digits(due)
+  c.moves[#c.moves + 1] = s.id
 end
 
 local function complete(s)
-  redis.call('HSET', s.key, 'status', 'completed', 'next', '', 'completed_at', digits(c.now))
-  redis.call('ZREM', timetable, s.id)
-  if s.owner == 'runtime' then redis.call('ZADD', completed, digits(c.now + s.window), s.id) end
+  redis.call('HSET', s.key, 'status', 'completed', 'completed_at', c.now_text)
+  redis.call('ZREM', c.timetable, s.id)
+  if s.p.owner == 'runtime' then redis.call('ZADD', completed, digits(c.now + s.p.window), s.id) end
 end
 
 -- Move the cursor and the index.
 local function advance(p, s, cursor)
-  write_counters(s, cursor)
-  redis.call('HSET', s.key, 'next', p[5] and digits(p[5]) or '')
-  if s.error then redis.call('HDEL', s.key, 'error') end
-  if p[6] and not is_spent(s) then
-    redis.call('ZADD', timetable, digits(p[6]), s.id)
-  else
+  local is_over = not p[6] or is_spent(s)
+  local upcoming = not is_over and digits(p[5]) or ''
+  write_schedule(s, 'cursor', digits(cursor), 'next', upcoming)
+  if s.trouble then
+    redis.call('HSET', s.key, 'error', s.trouble)
+  elseif s.error then
+    redis.call('HDEL', s.key, 'error')
+  end
+  if is_over then
     complete(s)
+  else
+    move_later(s, p[6])
   end
 end
 
 -- A full queue holds a schedule: what came before the fire is decided, the fire itself is looked at again later.
 local function hold(s, cursor)
-  write_counters(s, cursor)
-  redis.call('HSET', s.key, 'error', 'held: its queue is full')
-  redis.call('ZADD', timetable, digits(c.now + HOLD_MS), s.id)
+  write_schedule(s, 'cursor', digits(cursor), 'error', 'held: its queue is full')
+  move_later(s, c.now + HOLD_MS)
 end
 
 local function apply(p, s)
-  if s.instances > 0 then s.live = count_live(c, s) end
-  if s.overlap == 'buffer' then release(c, s) end
+  if s.p.instances > 0 then count_live(c, s) end
+  if s.p.overlap == 'buffer' and not s.is_alone then release(c, s) end
   local settled, cursor = {}, p[3]
   for i, f in ipairs(p[7]) do
     if is_spent(s) then break end
@@ -124,34 +158,67 @@ local function apply(p, s)
       hold(s, cursor)
       return 'held', '', settled
     end
-    cursor = f[1] == 'against' and f[3] or f[2]
+    cursor = f[2]
     if f[1] == 'enqueue' and outcome ~= 'enqueued' then
       settled[#settled + 1] = {i - 1, outcome, reason}
     end
   end
   advance(p, s, is_spent(s) and cursor or p[4])
-  return 'ok', '', settled
+  return 'ok', s.trouble or '', settled
 end
 
 local function pause(s)
-  local note = 'paused after ' .. s.pause_after .. ' failed runs in a row'
+  local note = 'paused after ' .. s.p.pause_after .. ' failed runs in a row'
   redis.call('HSET', s.key, 'status', 'paused', 'note', note, 'next', '')
-  redis.call('ZREM', timetable, s.id)
+  redis.call('ZREM', c.timetable, s.id)
   return 'paused', note, {}
 end
 
-local function commit(p)
-  local code, detail, s = judge(p)
-  if code == 'paused' then return pause(s) end
-  if code ~= 'ok' then return code, detail, {} end
-  return apply(p, s)
+local results = {}
+
+local function tell(index, code, detail, settled)
+  if code ~= 'ok' or detail ~= '' or #settled > 0 then results[#results + 1] = {index - 1, code, detail, settled} end
 end
 
-local blocked = try('ZCARD', timetable) or try('XLEN', c.ledger) or try('SCARD', c.queues) or try('ZCARD', c.waiters)
-  or try('ZCARD', c.stopping) or try('ZCARD', completed)
-local results = {}
-for i, p in ipairs(plans) do
-  results[i] = blocked and {'error', blocked, {}} or {commit(p)}
+-- The plans that their schedules' records allow. A second plan for a schedule would be judged too early: by what the
+-- first will have changed.
+local function judge_records()
+  local judged, seen = {}, {}
+  local blocked = try('ZCARD', c.timetable) or try('LLEN', c.ledger) or try('SCARD', c.queues) or try('ZCARD', c.waiters)
+    or try('ZCARD', c.stopping) or try('ZCARD', completed)
+  for i, p in ipairs(plans) do
+    local code, detail, s = 'moved', '', nil
+    if blocked then
+      code, detail = 'error', blocked
+    elseif not seen[p[1]] then
+      code, detail, s = judge(p)
+    end
+    seen[p[1]] = true
+    if s then
+      judged[#judged + 1] = {index = i, plan = p, s = s, code = code, detail = detail}
+    else
+      tell(i, code, detail, {})
+    end
+  end
+  return judged
 end
-local head = redis.pcall('ZRANGE', timetable, 0, 0, 'WITHSCORES')
+
+local judged = judge_records()
+local is_alone = not has_others(judged)
+c.is_new = not has_enqueued(judged)
+for _, j in ipairs(judged) do
+  j.s.is_alone = is_alone
+  j.code, j.detail = judge_further(j.plan, j.s)
+end
+for _, j in ipairs(judged) do
+  if j.code == 'paused' then
+    tell(j.index, pause(j.s))
+  elseif j.code == 'error' then
+    tell(j.index, j.code, j.detail, {})
+  else
+    tell(j.index, apply(j.plan, j.s))
+  end
+end
+flush(c)
+local head = redis.pcall('ZRANGE', c.timetable, 0, 0, 'WITHSCORES')
 return {'ok', c.now, head[2] or '', cmsgpack.pack(results)}

@@ -3,7 +3,7 @@
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 schedule   6 ledger   7 its own ledger
 --       8 its stats   9 its outstanding jobs   10 its waiting fire   11 schedules with one   12 paused for a while
 -- ARGV  1 {action, id, actor, reason, bound, bounds, revision, cursor, moved (the new cursor), next, due,
---          missed: false or {from, until, count}, until: when a pause ends, or false}
+--          missed: false or the second part of a ledger entry, until: when a pause ends, or false}
 --         revision and cursor are what the caller read (for resume, which plans from them); else false
 -- returns done, unchanged (it was so already), gone, conflict (read again), or `error: ` and the key in the way
 
@@ -13,7 +13,7 @@ local held = redis.call('HMGET', key, 'rev', 'status', 'cursor')
 local status = held[2]
 if not held[1] then return 'gone' end
 
-for i, command in ipairs({'SCARD', 'ZCARD', 'XLEN', 'EXISTS', 'HLEN', 'XLEN', 'LLEN', 'HLEN', 'ZCARD', 'GET', 'ZCARD', 'ZCARD'}) do
+for i, command in ipairs({'SCARD', 'ZCARD', 'XLEN', 'EXISTS', 'HLEN', 'LLEN', 'LLEN', 'HLEN', 'ZCARD', 'GET', 'ZCARD', 'ZCARD'}) do
   local blocked = try(command, KEYS[i])
   if blocked then return 'error: ' .. blocked end
 end
@@ -23,7 +23,7 @@ local function drop_waiting()
   local held = redis.call('GET', KEYS[10])
   if not held then return end
   local f = cmsgpack.unpack(held)
-  record(KEYS[6], KEYS[7], c.bounds, {c.id, f[2], f[2], 1, now_ms(), 'missed', 'error', f[4], false, f[3]})
+  record(KEYS[6], KEYS[7], c.bounds, entry(now_ms(), 'missed', 'error', cmsgpack.pack(c.id, f[2], f[2], 1, f[4], false, f[3])))
   redis.call('DEL', KEYS[10])
   redis.call('ZREM', KEYS[11], c.id)
 end
@@ -42,8 +42,7 @@ local function resume()
   if status ~= 'paused' then return 'unchanged' end
   if tonumber(held[1]) ~= c.revision or tonumber(held[3]) ~= c.cursor then return 'conflict' end
   if c.missed then
-    record(KEYS[6], KEYS[7], c.bounds, {c.id, c.missed[1], c.missed[2], c.missed[3], now_ms(), 'skipped', 'paused',
-      'scheduled', false, c.missed[2]})
+    record(KEYS[6], KEYS[7], c.bounds, entry(now_ms(), 'skipped', 'paused', c.missed))
   end
   redis.call('HSET', key, 'status', 'active', 'note', c.reason, 'cursor', digits(c.moved), 'next', c.next and digits(c.next) or '')
   redis.call('ZREM', KEYS[12], c.id)

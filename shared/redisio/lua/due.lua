@@ -4,7 +4,6 @@
 -- KEYS  1 timetable   2 schedules with a waiting fire
 -- ARGV  1 the caller's clock, ms   2 most entries   3 prefix of schedules   4 how late is late, ms   5 most late entries
 -- returns {Redis' clock, due time at the head of the timetable or '', how many fires wait, rows as msgpack}
---         row: {id, due, revision, status, cursor, error}; error is not '' when the schedule's key can't be read
 
 local now, most = now_ms(), tonumber(ARGV[2])
 local ready = math.min(now, tonumber(ARGV[1]))
@@ -14,9 +13,7 @@ local rows = {}
 local function take(from, to, limit)
   local found = redis.call('ZRANGE', KEYS[1], from, to, 'BYSCORE', 'LIMIT', 0, math.min(limit, most - #rows), 'WITHSCORES')
   for i = 1, #found, 2 do
-    local err, row = try('HMGET', ARGV[3] .. found[i], 'rev', 'status', 'cursor')
-    row = row or {}
-    rows[#rows + 1] = {found[i], found[i + 1], row[1] or '', row[2] or '', row[3] or '', err or ''}
+    rows[#rows + 1] = row(ARGV[3], found[i], found[i + 1])
   end
 end
 

@@ -10,10 +10,11 @@
 local f = cmsgpack.unpack(ARGV[1])
 local fires = cmsgpack.unpack(ARGV[2])
 local LIVE = {queued = true, started = true, scheduled = true, deferred = true}
-local s = redis.call('HMGET', KEYS[1], 'queue', 'head', 'fields', 'front', 'instances')
-if not s[1] then return {'gone', {}} end
-local queue_key, live_key = f.queue .. s[1], f.live .. s[1]
-local blocked = try('LLEN', queue_key) or try('ZCARD', live_key) or try('XLEN', KEYS[3]) or try('LLEN', KEYS[4]) or try('ZCARD', KEYS[5])
+local s = redis.call('HMGET', KEYS[1], 'head', 'policy')
+if not s[1] or not s[2] then return {'gone', {}} end
+local p = cmsgpack.unpack(s[2])
+local queue_key, live_key = f.queue .. p.queue, f.live .. p.queue
+local blocked = try('LLEN', queue_key) or try('ZCARD', live_key) or try('LLEN', KEYS[3]) or try('LLEN', KEYS[4]) or try('ZCARD', KEYS[5])
 if blocked then return {'error', blocked} end
 
 local function live()
@@ -32,9 +33,9 @@ local function is_enqueued(nominal, scheduled_id)
 end
 
 local function enqueue(nominal, job_id, context)
-  write_job(f.job .. job_id, cmsgpack.unpack(s[3]), s[2] .. context .. f.tail, 'queued', f.stamp)
-  push(KEYS[2], queue_key, live_key, job_id, s[4] == '1')
-  if tonumber(s[5]) > 0 then redis.call('ZADD', KEYS[5], nominal, job_id) end
+  write_job(f.job .. job_id, p.fields, s[1] .. context .. f.tail, 'queued', f.stamp)
+  push(KEYS[2], queue_key, live_key, job_id, p.front)
+  if p.instances > 0 then redis.call('ZADD', KEYS[5], nominal, job_id) end
   taken = taken + 1
 end
 
@@ -44,7 +45,8 @@ local function settle(nominal, job_id, context, scheduled_id)
   if f.instances > 0 and taken >= f.instances then outcome, reason = 'skipped', 'overlap' end
   if outcome == 'enqueued' then enqueue(digits(nominal), job_id, context) end
   local now = now_ms()
-  record(KEYS[3], KEYS[4], f.bounds, {f.id, nominal, nominal, 1, now, outcome, reason, f.kind, job_id, now})
+  local about = cmsgpack.pack(f.id, nominal, nominal, 1, f.kind, job_id, now)
+  record(KEYS[3], KEYS[4], f.bounds, entry(now, outcome, reason, about))
   return outcome
 end
 

@@ -1,114 +1,238 @@
 -- How one fire is enqueued: shared by the scripts that may do so (commit, release). Needs the prelude.
 --
--- `c` is the script's surroundings: the keys ledger, queues, waiters and stopping, now (ms), and h, the header with the
--- prefixes of keys, stamp, tail and bounds. `s` is a schedule as read_schedule found it; its counters go on from fire
--- to fire: live (jobs that RQ has), count (fires enqueued so far), last (the latest of them).
+-- A script reads everything that can speak against it (read_schedule, obstacle) before it writes anything. What several
+-- fires write into one key is gathered in `c` and written in one command each by `flush`; whatever reads such a key in
+-- between flushes first.
+--
+-- `c` is the script's surroundings: h, the header with the prefixes of keys, stamp, tail and bounds; now (ms); the keys
+-- timetable, ledger, queues, waiters and stopping. `s` is a schedule as read_schedule found it, s.p its policy. These of
+-- its fields go on from fire to fire:
+--
+--   live     how many jobs RQ has of it   count   fires enqueued so far   last   the nominal time of the last of them
+--   latest   the job of that one, and is_latest_live. Earlier jobs that still live are in the zset `outstanding`; with
+--            one instance there hardly ever is any
+--
+-- `f` is a fire, {'enqueue', nominal, due, kind, job id, context, about}; about is the second part of its ledger entry.
 
 local LIVE = {queued = true, started = true, scheduled = true, deferred = true}
 local CANCELED_SECONDS = 86400
-local FIELDS = {'rev', 'status', 'cursor', 'owner', 'queue', 'head', 'fields', 'front', 'instances', 'overlap', 'limit',
-  'depth', 'on_full', 'pause_after', 'window', 'dedupe_ttl', 'fired', 'error'}
-local NEEDED = {'queue', 'head', 'fields', 'dedupe_ttl', 'status', 'cursor'}
-local NUMBERS = {'rev', 'cursor', 'instances', 'limit', 'depth', 'pause_after', 'window', 'fired'}
+local AT_ONCE = 4000  -- unpack takes less than 8,000 values
+
+local function in_chunks(items, write)
+  for i = 1, #items, AT_ONCE do
+    write(unpack(items, i, math.min(i + AT_ONCE - 1, #items)))
+  end
+end
+
+local function surroundings(keys, h)
+  local now = now_ms()
+  return {
+    h = h, now = now, now_text = digits(now), policies = {}, pushes = {}, entries = {}, moves = {},
+    timetable = keys[1], ledger = keys[3], queues = keys[4], waiters = keys[5], stopping = keys[6],
+  }
+end
+
+local function is_policy(p)
+  if type(p) ~= 'table' or type(p.queue) ~= 'string' or type(p.fields) ~= 'table' then return false end
+  for _, name in ipairs({'instances', 'limit', 'depth', 'pause_after', 'window', 'dedupe_ttl'}) do
+    if type(p[name]) ~= 'number' then return false end
+  end
+  return true
+end
+
+-- The policy in a schedule's field, unpacked once for all schedules that have the same; with why its queue can't be
+-- pushed to, or nil.
+local function read_policy(c, packed)
+  local p = c.policies[packed]
+  if p then return p end
+  local can_unpack
+  can_unpack, p = pcall(cmsgpack.unpack, packed)
+  if not can_unpack or not is_policy(p) then return nil end
+  p.queue_key, p.live_key, p.scheduled_key = c.h.queue .. p.queue, c.h.live .. p.queue, c.h.scheduled .. p.queue
+  p.ttl = digits(p.dedupe_ttl)
+  p.blocked = try('LLEN', p.queue_key) or try('ZCARD', p.live_key) or try('ZCARD', p.scheduled_key)
+  c.policies[packed] = p
+  return p
+end
+
+local function lacking(key, row)
+  for i, name in ipairs({'rev', 'status', 'cursor', 'fired', 'head', 'policy'}) do
+    if not row[i] then return key .. ': its field ' .. name .. ' is gone' end
+  end
+end
 
 -- A schedule, nil when there is none; or the reason why it can't be read. Reads only.
 local function read_schedule(c, id)
-  local err, row = try('HMGET', c.h.schedule .. id, unpack(FIELDS))
-  if err then return err end
+  local key = c.h.schedule .. id
+  local row = redis.pcall('HMGET', key, 'rev', 'status', 'cursor', 'fired', 'head', 'policy', 'error', 'latest')
+  if row.err then return key .. ': ' .. row.err end
   if not row[1] then return nil, nil end
-  local s = {id = id, key = c.h.schedule .. id, live = 0}
-  for i, name in ipairs(FIELDS) do s[name] = row[i] end
-  for _, name in ipairs(NEEDED) do
-    if not s[name] then return s.key .. ': its field ' .. name .. ' is gone' end
-  end
-  local can_unpack, static = pcall(cmsgpack.unpack, s.fields)
-  if not can_unpack or type(static) ~= 'table' then return s.key .. ": its field fields can't be read" end
-  s.static = static
-  for _, name in ipairs(NUMBERS) do s[name] = tonumber(s[name]) or 0 end
-  s.count = s.fired
-  s.queue_key, s.outstanding = c.h.queue .. s.queue, c.h.outstanding .. id
-  s.own_ledger, s.waiting, s.live_key = c.h.own_ledger .. id, c.h.waiting .. id, c.h.live .. s.queue
-  s.scheduled_key = c.h.scheduled .. s.queue
-  return nil, s
+  if not (row[2] and row[3] and row[4] and row[5] and row[6]) then return lacking(key, row) end
+  local p = read_policy(c, row[6])
+  if not p then return key .. ": its field policy can't be read" end
+  return nil, {
+    id = id, key = key, p = p, rev = tonumber(row[1]), status = row[2], cursor = tonumber(row[3]), head = row[5],
+    count = tonumber(row[4]) or 0, error = row[7], latest = row[8], is_latest_live = false, live = 0, last = false,
+    is_alone = false, trouble = false, outstanding = c.h.outstanding .. id, own_ledger = c.h.own_ledger .. id,
+    waiting = c.h.waiting .. id,
+  }
 end
 
--- The key that stands in the way of enqueueing, or nil. Reads only.
+-- How many of these keys exist. Reads only.
+local function count_existing(keys)
+  local found = 0
+  in_chunks(keys, function(...) found = found + redis.call('EXISTS', ...) end)
+  return found
+end
+
+-- The key that stands in the way of enqueueing, or nil. `s.is_alone`: none of its other keys exists. Reads only.
 local function obstacle(s)
-  local blocked = try('LLEN', s.queue_key) or try('ZCARD', s.live_key) or try('ZCARD', s.outstanding)
-    or try('LLEN', s.own_ledger) or try('ZCARD', s.scheduled_key)
-  if blocked then return blocked end
-  local err, held = try('GET', s.waiting)
+  if s.p.blocked or s.is_alone then return s.p.blocked end
+  local err, held = try('ZCARD', s.outstanding)
+  if not err then err, held = try('GET', s.waiting) end
   if err then return err end
-  local can_unpack, f = pcall(cmsgpack.unpack, held or cmsgpack.pack({}))
+  if not held then return nil end
+  local can_unpack, f = pcall(cmsgpack.unpack, held)
   if not can_unpack or type(f) ~= 'table' then return s.waiting .. ": what it holds can't be read" end
 end
 
--- How many earlier jobs of a schedule RQ still has before it or in hand; forgets the others.
+local function dedupe_key(c, s, f)
+  return c.h.fired .. s.id .. ':' .. digits(f[2])
+end
+
+local function is_live(c, job_id)
+  local err, status = try('HGET', c.h.job .. job_id, 'status')
+  return not err and LIVE[status] or false
+end
+
+-- Count the jobs of a schedule that RQ still has before it or in hand; forget those that have ended.
 local function count_live(c, s)
-  local live = 0
+  s.is_latest_live = s.latest and s.latest ~= '' and is_live(c, s.latest)
+  s.live = s.is_latest_live and 1 or 0
+  if s.is_alone then return end
   for _, job_id in ipairs(redis.call('ZRANGE', s.outstanding, 0, -1)) do
-    local err, status = try('HGET', c.h.job .. job_id, 'status')
-    if not err and LIVE[status] then
-      live = live + 1
+    if is_live(c, job_id) then
+      s.live = s.live + 1
     else
       redis.call('ZREM', s.outstanding, job_id)
     end
   end
-  return live
 end
 
 local function is_spent(s)
-  return s.limit > 0 and s.count >= s.limit
+  return s.p.limit > 0 and s.count >= s.p.limit
+end
+
+local function flush_queue(c, queue)
+  local function at(command, key) return function(...) redis.call(command, key, ...) end end
+  in_chunks(queue.back, at('RPUSH', queue.key))
+  in_chunks(queue.front, at('LPUSH', queue.key))
+  in_chunks(queue.live, at('ZADD', queue.live_key))
+  redis.call('SADD', c.queues, queue.key)
+end
+
+-- Write what was gathered.
+local function flush(c)
+  for _, queue in pairs(c.pushes) do flush_queue(c, queue) end
+  in_chunks(c.entries, function(...) append(c.ledger, c.h.bounds[1], ...) end)
+  in_chunks(c.moves, function(...) redis.call('ZADD', c.timetable, ...) end)
+  c.pushes, c.entries, c.moves = {}, {}, {}
+end
+
+local function push_later(c, p, job_id)
+  local queue = c.pushes[p.queue_key]
+  if not queue then
+    queue = {key = p.queue_key, live_key = p.live_key, back = {}, front = {}, live = {}}
+    c.pushes[p.queue_key] = queue
+  end
+  local ids, live = p.front and queue.front or queue.back, queue.live
+  ids[#ids + 1] = job_id
+  live[#live + 1] = c.now_text
+  live[#live + 1] = job_id
 end
 
 -- Take one predecessor out of the new job's way: what has not begun is canceled, what runs is to be stopped.
+-- Returns whether it goes on living.
 local function replace_job(c, s, job_id)
   local key = c.h.job .. job_id
   local status = redis.call('HGET', key, 'status')
   if status == 'started' or status == 'deferred' then
-    redis.call('ZADD', c.stopping, digits(c.now), job_id)
-    return
+    redis.call('ZADD', c.stopping, c.now_text, job_id)
+    return true
   end
-  redis.call('LREM', s.queue_key, 1, job_id)
-  redis.call('ZREM', s.live_key, job_id)
-  redis.call('ZREM', s.scheduled_key, job_id)
+  redis.call('LREM', s.p.queue_key, 1, job_id)
+  redis.call('ZREM', s.p.live_key, job_id)
+  redis.call('ZREM', s.p.scheduled_key, job_id)
   redis.call('HSET', key, 'status', 'canceled')
   redis.call('EXPIRE', key, CANCELED_SECONDS)
   redis.call('ZREM', s.outstanding, job_id)
   s.live = s.live - 1
+  return false
 end
 
 local function replace_all(c, s)
+  flush(c)
+  if s.is_latest_live then s.is_latest_live = replace_job(c, s, s.latest) end
   for _, job_id in ipairs(redis.call('ZRANGE', s.outstanding, 0, -1)) do
     replace_job(c, s, job_id)
   end
 end
 
-local function push_fire(c, s, f)
-  write_job(c.h.job .. f[5], s.static, s.head .. f[6] .. c.h.tail, 'queued', c.h.stamp)
-  push(c.queues, s.queue_key, s.live_key, f[5], s.front == '1')
-  redis.call('SET', c.h.fired .. s.id .. ':' .. digits(f[2]), f[5], 'PX', s.dedupe_ttl)
-  if s.instances > 0 then redis.call('ZADD', s.outstanding, digits(f[2]), f[5]) end
-  s.live, s.count, s.last = s.live + 1, s.count + 1, f[2]
+local function is_full(c, s)
+  if s.p.depth == 0 then return false end
+  flush(c)
+  return redis.call('LLEN', s.p.queue_key) >= s.p.depth
 end
 
--- Enqueue a fire unless something speaks against it.
+-- A job becomes the latest; the one before, if it still lives, one of the others.
+local function succeed(c, s, job_id)
+  if s.is_latest_live then redis.call('ZADD', s.outstanding, c.now_text, s.latest) end
+  s.latest, s.is_latest_live, s.live = job_id, true, s.live + 1
+end
+
+local function push_fire(c, s, f)
+  write_job(c.h.job .. f[5], s.p.fields, s.head .. f[6] .. c.h.tail, 'queued', c.h.stamp)
+  redis.call('SET', dedupe_key(c, s, f), f[5], 'PX', s.p.ttl)
+  push_later(c, s.p, f[5])
+  s.count, s.last = s.count + 1, f[2]
+  if s.p.instances > 0 then succeed(c, s, f[5]) end
+end
+
+-- Enqueue a fire unless something speaks against it. `c.is_new`: no fire at hand was enqueued before.
 -- Returns enqueued; deduplicated; skipped and overlap; waiting (buffer); or full.
 local function enqueue(c, s, f)
-  if redis.call('EXISTS', c.h.fired .. s.id .. ':' .. digits(f[2]), c.h.job .. f[5]) > 0 then
+  if not c.is_new and redis.call('EXISTS', dedupe_key(c, s, f), c.h.job .. f[5]) > 0 then
     return 'deduplicated', ''
   end
-  local is_taken = s.instances > 0 and s.live >= s.instances
-  if is_taken and s.overlap == 'buffer' then return 'waiting', '' end
-  if is_taken and s.overlap ~= 'replace' then return 'skipped', 'overlap' end
+  local is_taken = s.p.instances > 0 and s.live >= s.p.instances
+  if is_taken and s.p.overlap == 'buffer' then return 'waiting', '' end
+  if is_taken and s.p.overlap ~= 'replace' then return 'skipped', 'overlap' end
   if is_taken then replace_all(c, s) end
-  if s.depth > 0 and redis.call('LLEN', s.queue_key) >= s.depth then return 'full', '' end
+  if is_full(c, s) then return 'full', '' end
   push_fire(c, s, f)
   return 'enqueued', ''
 end
 
-local function record_fire(c, s, f, outcome, reason, job_id)
-  record(c.ledger, s.own_ledger, c.h.bounds, {s.id, f[2], f[2], 1, c.now, outcome, reason, f[4], job_id or f[5], f[3]})
+-- Write an entry into the schedule's own ledger, and gather it for the one over all. Where something else lies in the
+-- place of its own, that is told, and stops no fire.
+local function record_later(c, s, outcome, reason, about)
+  local packed = entry(c.now, outcome, reason, about)
+  local length = redis.pcall('RPUSH', s.own_ledger, packed)
+  if type(length) == 'table' then
+    s.trouble = s.own_ledger .. ': ' .. length.err
+  elseif length > c.h.bounds[2] then
+    redis.call('LTRIM', s.own_ledger, -c.h.bounds[2], -1)
+  end
+  c.entries[#c.entries + 1] = packed
+end
+
+-- Write what has become of a schedule, with some more of its fields.
+local function write_schedule(s, ...)
+  if s.last then
+    redis.call('HSET', s.key, 'fired', s.count, 'last', digits(s.last), 'latest', s.latest or '', ...)
+  elseif ... then
+    redis.call('HSET', s.key, ...)
+  end
 end
 
 local function forget_waiting(c, s)
@@ -119,7 +243,11 @@ end
 -- Let a fire wait; an older one that waited goes into it.
 local function supersede(c, s, f)
   local held = redis.call('GET', s.waiting)
-  if held then record_fire(c, s, cmsgpack.unpack(held), 'coalesced', 'buffer', f[5]) end
+  if held then
+    local old = cmsgpack.unpack(held)
+    local about = cmsgpack.pack(s.id, old[2], old[2], 1, old[4], f[5], old[3])
+    record_later(c, s, 'coalesced', 'buffer', about)
+  end
   redis.call('SET', s.waiting, cmsgpack.pack(f))
   redis.call('ZADD', c.waiters, digits(f[3]), s.id)
 end
@@ -134,11 +262,10 @@ local function release(c, s)
   end
   local f = cmsgpack.unpack(held)
   local outcome, reason = 'missed', 'window'
-  if c.now - f[3] <= s.window then outcome, reason = enqueue(c, s, f) end
-  if outcome == 'waiting' or (outcome == 'full' and s.on_full == 'hold') then return nil end
+  if c.now - f[3] <= s.p.window then outcome, reason = enqueue(c, s, f) end
+  if outcome == 'waiting' or (outcome == 'full' and s.p.on_full == 'hold') then return nil end
   if outcome == 'full' then outcome, reason = 'skipped', 'queue_full' end
-  record_fire(c, s, f, outcome, reason)
+  record_later(c, s, outcome, reason, f[7])
   forget_waiting(c, s)
   return f[2], outcome, reason
 end
-

@@ -7,8 +7,14 @@ local function now_ms()
 end
 
 -- A whole number as digits; concatenation alone would round beyond 14 of them.
+local written = {}
 local function digits(n)
-  return string.format('%.0f', n)
+  local text = written[n]
+  if not text then
+    text = string.format('%.0f', n)
+    written[n] = text
+  end
+  return text
 end
 
 -- The reason why `command key …` can't be run, or nil and its reply. For reads only: a script must find a wrong type
@@ -39,12 +45,20 @@ local function push(queues, queue_key, live, job_id, at_front)
   redis.call('ZADD', live, digits(now_ms()), job_id)
 end
 
--- One ledger entry, over all schedules and in the schedule's own list; both bounded.
--- `bounds` is {over all, per schedule}.
-local function record(ledger, own_list, bounds, entry)
-  local packed = cmsgpack.pack(entry)
-  redis.call('XADD', ledger, 'MAXLEN', '~', bounds[1], '*', 'e', packed)
-  redis.call('RPUSH', own_list, packed)
-  redis.call('LTRIM', own_list, -bounds[2], -1)
+-- Append to a list that keeps its newest `bound` items.
+local function append(list, bound, ...)
+  if redis.call('RPUSH', list, ...) > bound then redis.call('LTRIM', list, -bound, -1) end
 end
 
+-- A ledger entry: when it was decided and what came of it, then what it is about, packed: {schedule, nominal, until,
+-- count, kind, job id or false, due}. It reads as a list of ten.
+local function entry(now, outcome, reason, about)
+  return '\154' .. cmsgpack.pack(now, outcome, reason) .. about
+end
+
+-- Write one entry into the ledger over all schedules and into the schedule's own; both bounded.
+-- `bounds` is {over all, per schedule}.
+local function record(ledger, own_list, bounds, packed)
+  append(ledger, bounds[1], packed)
+  append(own_list, bounds[2], packed)
+end

@@ -6,14 +6,13 @@
 
 local h = cmsgpack.unpack(ARGV[1])
 if fenced(KEYS[2], h.owner, h.term) then return {'fenced'} end
-local c = {ledger = KEYS[3], queues = KEYS[4], waiters = KEYS[5], stopping = KEYS[6], now = now_ms(), h = h}
+local c = surroundings(KEYS, h)
 
 local function go_on(s)
-  if s.instances > 0 then s.live = count_live(c, s) end
+  if s.p.instances > 0 then count_live(c, s) end
   local nominal, outcome, reason = release(c, s)
   if not nominal then return nil end
-  redis.call('HSET', s.key, 'fired', s.count)
-  if s.last then redis.call('HSET', s.key, 'last', digits(s.last)) end
+  write_schedule(s)
   return {s.id, nominal, outcome, reason}
 end
 
@@ -27,4 +26,5 @@ for _, id in ipairs(redis.call('ZRANGE', c.waiters, 0, ARGV[2] - 1)) do
     released[#released + 1] = go_on(s)
   end
 end
+flush(c)
 return {'ok', released}

@@ -6,7 +6,7 @@
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 ledger
 -- ARGV  1 header: {schedule, own_ledger (prefixes), actor, reason, bound of the control log, bounds of ledgers}
 --       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields,
---          left: false or {cursor read, nominal, until, count, due}: what the old trigger had due and undecided}
+--          left: false or {cursor read, second part of a ledger entry}: what the old trigger had due and undecided}
 --         fields: a flat list that replaces what is stored of the definition
 -- returns {code, revision} per item: added, changed, or conflict and the revision that is stored;
 --         {'refused', why} where a key stands in the way
@@ -24,8 +24,7 @@ local function carried_over(key, item)
   if status == 'completed' and item[6] then status = 'active' end
   local left = item[8]
   if left and left[1] == cursor then
-    record(KEYS[5], h.own_ledger .. item[1], h.bounds, {item[1], left[2], left[3], left[4], now_ms(), 'missed', 'misfire',
-      'catchup', false, left[5]})
+    record(KEYS[5], h.own_ledger .. item[1], h.bounds, entry(now_ms(), 'missed', 'misfire', left[2]))
   end
   return status, math.max(cursor, item[3])
 end
