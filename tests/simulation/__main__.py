@@ -1,0 +1,59 @@
+"""`python -m tests.simulation SEED` prints the history of one run; `--seeds 2000` runs many and prints what they saw."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from collections import Counter
+
+from tests.simulation.run import Design, Outcome, run
+from tests.simulation.wrong import WRONG
+
+
+def main() -> int:
+    """Exit 1 when something did not hold."""
+    asked = _arguments()
+    logging.disable(logging.CRITICAL)  # the history has it all
+    design = WRONG[asked.wrong] if asked.wrong else Design()
+    if asked.seeds == 1:
+        return _show(run(asked.seed, asked.fires, design))
+    return _many(range(asked.seed, asked.seed + asked.seeds), asked.fires, design)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("seed", nargs="?", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other")
+    parser.add_argument("--fires", type=int, default=1000, help="jobs to be enqueued in each")
+    parser.add_argument("--wrong", choices=WRONG, help="put a design to the test that is known to be wrong")
+    return parser.parse_args()
+
+
+def _show(outcome: Outcome) -> int:
+    print("\n".join(outcome.history))
+    print(f"\nseed {outcome.seed}: {outcome.fires} fires, {outcome.decided} nominal times decided")
+    print("\n".join(outcome.violations) or "everything held")
+    return int(bool(outcome.violations))
+
+
+def _many(seeds: range, fires: int, design: Design) -> int:
+    started = time.monotonic()
+    outcomes = []
+    seen: Counter[str] = Counter()
+    for seed in seeds:
+        outcome = run(seed, fires, design)
+        seen.update(outcome.seen)
+        outcomes.append((outcome.fires, outcome.decided, outcome.turns, outcome.elapsed_ms, bool(outcome.violations)))
+        if outcome.violations:
+            print(f"seed {seed}: {outcome.violations[0]}")
+    jobs, decided, turns, elapsed, wrong = (sum(column) for column in zip(*outcomes, strict=True))
+    print(f"{len(seeds)} seeds, {wrong} of them wrong; {jobs:,} fires ({min(row[0] for row in outcomes)} at least in each)")
+    print(f"{decided:,} nominal times decided in {turns:,} turns and {elapsed / 3_600_000:,.1f} hours of virtual time")
+    print(", ".join(f"{what} {count:,}" for what, count in sorted(seen.items())))
+    print(f"{time.monotonic() - started:.1f} s")
+    return int(bool(wrong))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,143 @@
+"""One process with a beat in it: the real `Beat`, `Leader` and `ClockCheck`, driven turn by turn.
+
+`Beat.run` blocks in one place, where it waits on its bell. Here the bell leaves the loop instead, by an exception that
+nothing catches but this module, and the loop is entered again when the wait is over. A crash leaves it too; what comes
+after a crash is a new beat, with nothing in its memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scheduler.beat import Beat
+from scheduler.clockcheck import ClockCheck
+from scheduler.leader import Leader
+from scheduler.ports import Planned, PlanResult, Released
+from tests.simulation.adversary import Adversary, Crash
+from tests.simulation.wire import Wire
+from tests.simulation.world import Hand, World
+
+
+class Asleep(BaseException):
+    """The beat would wait now."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.ms = max(1, math.ceil(seconds * 1000))
+
+
+class Bell:
+    """What a beat waits on."""
+
+    def __init__(self) -> None:
+        self._has_rung = False
+
+    def ring(self) -> None:
+        self._has_rung = True
+
+    def wait(self, seconds: float) -> bool:
+        if not self._has_rung:
+            raise Asleep(seconds)
+        self._has_rung = False
+        return True
+
+
+class Watcher:
+    """What the beat tells of itself goes into the history."""
+
+    def __init__(self, world: World, who: str) -> None:
+        self._world = world
+        self._who = who
+        self._state = ""
+
+    def committed(self, planned: Planned, result: PlanResult, _now: int) -> None:
+        self._world.say(self._who, result.code, f"{planned.plan.schedule_id} to {planned.plan.cursor}")
+
+    def set_aside(self, schedule_id: str, error: str) -> None:
+        self._world.say(self._who, "set aside", f"{schedule_id}: {error}")
+
+    def released(self, released: Released) -> None:
+        self._world.say(self._who, "sent on", f"{released.schedule} {released.nominal} {released.outcome}")
+
+    def state(self, facts: dict[str, str | int]) -> None:
+        if facts["state"] != self._state:
+            self._state = str(facts["state"])
+            self._world.say(self._who, self._state)
+
+
+class Process:
+    """A beat that is restarted when it ended, however it ended. `connect` gives it its line to the store."""
+
+    def __init__(self, name: str, world: World, adversary: Adversary, connect: Callable[[str], Wire]) -> None:
+        self.name = name
+        self.clock = Hand(world)
+        self.turns = 0
+        self._world = world
+        self._adversary = adversary
+        self._wire = connect(name)
+        self._starts = 0
+        self._alarm = 0
+        self._is_busy = False
+
+    def start(self) -> None:
+        """Begin anew, under another name: a process that was restarted is not the one before."""
+        self._starts += 1
+        self._bell = Bell()
+        check = ClockCheck(self.clock)
+        leader = Leader(self._wire.leases, f"{self.name}#{self._starts}", self.clock, may_lead=check.agrees)
+        self.beat = Beat(
+            timetable=self._wire.timetable,
+            leader=leader,
+            clock=self.clock,
+            bell=self._bell,  # type: ignore[arg-type]
+            observer=Watcher(self._world, self.name),
+            reached=lambda point: self._adversary.reached(self.name, point),
+        )
+        self._go_on()
+
+    def ring(self) -> None:
+        """Wake it, if it waits."""
+        self._bell.ring()
+        self._wake_in(0)
+
+    def freeze(self, ms: int) -> None:
+        """Let it stand still where it waits."""
+        self._wake_in(ms)
+
+    def kill(self) -> None:
+        """End it where it waits; it comes back."""
+        if not self._is_busy:
+            self._world.say(self.name, "killed")
+            self._restart()
+
+    def stop(self) -> None:
+        """End it gently: it gives the lease back."""
+        self.beat.stop()
+        self._wake_in(0)
+
+    def _restart(self) -> None:
+        self._set_alarm(self._world.rng.randrange(1, 4000), self.start)
+
+    def _wake_in(self, ms: int) -> None:
+        if not self._is_busy:
+            self._set_alarm(ms, self._go_on)
+
+    def _set_alarm(self, ms: int, act: Callable[[], None]) -> None:
+        """The latest alarm counts."""
+        self._alarm = mine = self._alarm + 1
+        self._world.after(ms, lambda: act() if self._alarm == mine else None)
+
+    def _go_on(self) -> None:
+        """Run the loop until it waits or ends."""
+        self.turns += 1
+        self._is_busy = True
+        try:
+            self.beat.run()
+        except Asleep as nap:
+            self._is_busy = False
+            return self._wake_in(nap.ms)
+        except Crash:
+            self._world.say(self.name, "crashed")
+        self._is_busy = False
+        return self._restart()

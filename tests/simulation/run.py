@@ -1,0 +1,170 @@
+"""One run: three beats, people, workers and an adversary for as long as it takes to fire so often; then calm, and the
+verdict. Everything comes from the seed, so a seed is a test case.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from unittest.mock import patch
+
+from scheduler import beat, planner
+from scheduler.memory import MemoryStore
+from tests.simulation import checker
+from tests.simulation.account import Account
+from tests.simulation.adversary import Adversary
+from tests.simulation.people import People
+from tests.simulation.process import Process
+from tests.simulation.wire import Wire
+from tests.simulation.workers import Queues, Workers
+from tests.simulation.world import Hand, World
+
+BEATS = 3
+SCHEDULES = 12
+MOST_MS = 1_800_000
+CALM_MS = 75_000
+PIECE_MS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Design:
+    """What is put to the test: the store's class, and the planner."""
+
+    store: Callable[[Hand], MemoryStore] = MemoryStore
+    plan: Callable[..., planner.Plan] = planner.plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a run. `fires` are jobs enqueued, `decided` nominal times decided."""
+
+    seed: int
+    fires: int
+    decided: int
+    turns: int
+    elapsed_ms: int
+    seen: Counter[str]
+    violations: list[str]
+    history: list[str]
+
+
+def run(seed: int, fires: int = 1000, design: Design | None = None) -> Outcome:
+    """Run one seed until so many jobs are enqueued. Takes no real time but that of computing."""
+    before = random.getstate()
+    random.seed(seed)  # the beat's back-off draws from there
+    design = design or Design()
+    try:
+        with patch.object(beat, "plan", design.plan):
+            return _Run(seed, design).outcome(fires)
+    finally:
+        random.setstate(before)
+
+
+class _Run:
+    def __init__(self, seed: int, design: Design) -> None:
+        self._seed = seed
+        self._world = world = World(seed)
+        self._clock = Hand(world)
+        self._store = design.store(self._clock)
+        self._queues = self._store.firing.queues = Queues()
+        self._account = Account(world, self._store)
+        self._adversary = Adversary(world)
+        if hasattr(self._store, "gap"):
+            self._store.gap = self._adversary.between
+        names = [f"s{number}" for number in range(SCHEDULES)]
+        self._people = People(world, self._store, self._clock, self._account, names)
+        self._workers = Workers(world, self._store, self._account)
+        self._processes = [Process(f"beat-{one}", world, self._adversary, self._connect) for one in "abc"[:BEATS]]
+
+    def outcome(self, fires: int) -> Outcome:
+        self._begin()
+        while self._queues.pushed.total() < fires and self._world.now < MOST_MS and not self._account.violations:
+            self._world.pass_time(PIECE_MS)
+        if not self._account.violations:
+            self._calm_down()
+        return self._told()
+
+    def _begin(self) -> None:
+        for number in range(SCHEDULES):
+            self._people.add(f"s{number}")
+        for process in self._processes:
+            self._world.after(self._world.rng.randrange(1500), process.start)
+        self._world.after(0, self._workers.look)
+        self._world.after(1500, self._meddle)
+        self._world.after(self._world.rng.randrange(8000), self._adversary.turn_weather)
+
+    def _calm_down(self) -> None:
+        """No more faults, right clocks, and time to settle. Then nothing may be overdue."""
+        self._adversary.end()
+        self._is_over = True
+        self._set_clocks()
+        self._world.pass_time(CALM_MS)
+        found = checker.overdue(self._store.entries, self._clock.now_ms() - 5000)
+        for entry in self._store.entries.values():
+            self._account.removed(entry)
+        self._account.violations += found
+        self._account.violations += checker.judge(
+            self._account.lives, self._store.firing.ledger, self._queues.pushed
+        )
+
+    def _connect(self, name: str) -> Wire:
+        return Wire(name, self._store, self._account, self._adversary)
+
+    # What people, machines and clocks do, apart from faults of the line.
+
+    _is_over = False
+
+    def _meddle(self) -> None:
+        if self._is_over:
+            return
+        deed = self._world.rng.choices((self._change, self._hit, self._skew, self._step), (10, 3, 2, 0.5))[0]
+        deed()
+        self._world.after(self._world.rng.randrange(50, 1500), self._meddle)
+
+    def _change(self) -> None:
+        """A change of schedules, and the news of it, which not every beat hears."""
+        self._people.act()
+        for process in self._processes:
+            if self._world.rng.random() < 0.7:
+                process.ring()
+
+    def _hit(self) -> None:
+        process, deed = self._world.rng.choice(self._processes), self._world.rng.choice(("kill", "stop", "freeze"))
+        if not self._adversary.rate:
+            return
+        self._world.say(process.name, f"to {deed}")
+        if deed == "freeze":
+            process.freeze(self._world.rng.randrange(500, 9000))
+        else:
+            getattr(process, deed)()
+
+    def _skew(self) -> None:
+        """One beat's clock goes off the store's: by less than 5 s mostly, now and then by more."""
+        process = self._world.rng.choice(self._processes)
+        most = self._world.rng.choice((50, 1000, 4900, 4900, 60_000))
+        process.clock.offset = self._clock.offset + self._world.rng.randrange(-most, most)
+        self._world.say(process.name, "clock", process.clock.offset - self._clock.offset)
+
+    def _step(self) -> None:
+        """The store's clock is stepped; some time later everybody's follows."""
+        self._clock.offset += self._world.rng.choice((-20_000, -3000, -200, 200, 3000, 20_000))
+        self._world.say("store", "clock step", self._clock.offset)
+        self._world.after(self._world.rng.randrange(200, 12_000), self._set_clocks)
+
+    def _set_clocks(self) -> None:
+        for process in self._processes:
+            process.clock.offset = self._clock.offset
+
+    def _told(self) -> Outcome:
+        return Outcome(
+            seed=self._seed,
+            fires=self._queues.pushed.total(),
+            decided=sum(entry.count for entry in self._store.firing.ledger),
+            turns=sum(process.turns for process in self._processes),
+            elapsed_ms=self._world.now,
+            seen=self._world.seen,
+            violations=self._account.violations,
+            history=self._world.told(),
+        )
