@@ -114,10 +114,14 @@ class Account:
             self._judge_bounds(entry)
 
     def _judge_bounds(self, entry: LedgerEntry) -> None:
-        """Jobs of a schedule without a bound are not counted, by the product neither."""
+        """Jobs of a schedule without a bound are not counted, by the product neither.
+
+        A fire that had to wait goes out even where the limit was lowered meanwhile.
+        """
         life, policy = self.living[entry.schedule], self._store.entries[entry.schedule].schedule.policy
         self._own(life, entry.job_id or "", is_counted=policy.instances > 0)
-        if policy.limit and self._store.entries[entry.schedule].fired > policy.limit:
+        has_waited = (entry.schedule, entry.nominal) in self._waited
+        if policy.limit and self._store.entries[entry.schedule].fired > policy.limit and not has_waited:
             self.violations.append(f"fired more often than {policy.limit} times: {entry}")
         if policy.instances and policy.overlap != "replace" and len(life.jobs) > policy.instances:
             self.violations.append(f"{len(life.jobs)} at once where {policy.instances} may be: {entry}")

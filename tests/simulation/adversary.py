@@ -86,7 +86,8 @@ class Adversary:
 
     def _late(self, carry_out: Callable[[], T]) -> T:
         """It lies in a buffer somewhere, and is carried out when its sender has given up, or is gone."""
-        self._world.after(TIMEOUT_MS // 2 + self._frozen(), lambda: self._arrive(carry_out))
+        delay = self._world.rng.choice((self._slow, self._frozen))()
+        self._world.after(delay, lambda: self._arrive(carry_out))
         return self._give_up("the request is late")
 
     def _arrive(self, carry_out: Callable[[], object]) -> None:

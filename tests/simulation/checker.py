@@ -37,13 +37,19 @@ def nominals(trigger: Trigger, since: int, until: int) -> Iterator[int]:
 
 
 def overdue(entries: Mapping[str, Entry], now: int) -> list[str]:
-    """Active schedules that still have something due at `now`, after all had time to settle."""
+    """Active schedules that still have something due at `now`, after all had time to settle.
+
+    One that a full queue holds may have to wait longer than the others, but is looked at each second.
+    """
     return [f"stuck: {name} at {entry.cursor}" for name, entry in entries.items() if _is_overdue(entry, now)]
 
 
 def _is_overdue(entry: Entry, now: int) -> bool:
     following = entry.schedule.trigger.next_ms(entry.cursor)
-    return entry.status == "active" and following is not None and due_time(entry.schedule, following) <= now
+    if entry.status != "active" or following is None:
+        return False
+    is_held = entry.error.startswith("held")
+    return ((entry.due or 0) if is_held else due_time(entry.schedule, following)) <= now
 
 
 def _judge_life(life: Life, entries: Numbered) -> Iterator[str]:

@@ -26,7 +26,7 @@ class People:
         self._clock = clock
         self._account = account
         self._names = names
-        self._requests = 0
+        self.requests = 0
 
     def act(self) -> None:
         """Do something to some schedule: mostly keep it going, now and then take it away."""
@@ -115,9 +115,9 @@ class People:
 
     def fire(self, entry: Entry) -> None:
         """Enqueue a job by hand, beside the cursor."""
-        self._requests += 1
+        self.requests += 1
         now = self._clock.now_ms()
-        fire = single_fire(entry.schedule, now, now, "manual", f"r{self._requests}")
+        fire = single_fire(entry.schedule, now, now, "manual", f"r{self.requests}")
         firing, queue = self._store.firing, entry.schedule.options.queue
         firing.jobs[fire.job_id] = "queued"
         firing.queues.setdefault(queue, []).insert(0, fire.job_id)
