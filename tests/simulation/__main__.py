@@ -48,7 +48,9 @@ def _many(seeds: range, fires: int, design: Design) -> int:
         if outcome.violations:
             print(f"seed {seed}: {outcome.violations[0]}")
     jobs, decided, turns, elapsed, wrong = (sum(column) for column in zip(*outcomes, strict=True))
-    print(f"{len(seeds)} seeds, {wrong} of them wrong; {jobs:,} fires ({min(row[0] for row in outcomes)} at least in each)")
+    print(
+        f"{len(seeds)} seeds, {wrong} of them wrong; {jobs:,} fires ({min(row[0] for row in outcomes)} at least in each)"
+    )
     print(f"{decided:,} nominal times decided in {turns:,} turns and {elapsed / 3_600_000:,.1f} hours of virtual time")
     print(", ".join(f"{what} {count:,}" for what, count in sorted(seen.items())))
     print(f"{time.monotonic() - started:.1f} s")

@@ -79,9 +79,7 @@ class Account:
         """How long the ledger is, to be handed back to `committed` or `sent_on`."""
         return len(self._store.firing.ledger)
 
-    def committed(
-        self, who: str, lease: Lease, plans: Sequence[Planned], reply: Committed | None, before: int
-    ) -> None:
+    def committed(self, who: str, lease: Lease, plans: Sequence[Planned], reply: Committed | None, before: int) -> None:
         """A commit was carried out, or refused."""
         self._judge_commit(who, lease, reply, before)
         for planned, result in zip(plans, reply.results if reply else (), strict=reply is not None):

@@ -63,7 +63,9 @@ def _judge_life(life: Life, entries: Numbered) -> Iterator[str]:
 
 
 def _judge_span(name: str, span: Span, entries: Sequence[LedgerEntry]) -> Iterator[str]:
-    expected = {*nominals(span.trigger, span.since, span.until or 0)} - {span.open} | ({span.carried} - {None, span.open})
+    expected = {*nominals(span.trigger, span.since, span.until or 0)} - {span.open} | (
+        {span.carried} - {None, span.open}
+    )
     decided: Counter[int] = Counter()
     for entry in entries:
         times = [entry.nominal] if entry.count == 1 else [*nominals(span.trigger, entry.nominal - 1, entry.until)]

@@ -46,7 +46,9 @@ def any_schedule(rng: Random, name: str, now: int) -> Schedule:
 
 def any_policies(rng: Random, name: str) -> dict[str, Any]:
     """Some options of `schedule()`: each policy may be given or left out."""
-    chosen = {key: rng.choice(values) for key, values in POLICIES.items() if rng.random() < (0.15, 0.5)[key not in SELDOM]}
+    chosen = {
+        key: rng.choice(values) for key, values in POLICIES.items() if rng.random() < (0.15, 0.5)[key not in SELDOM]
+    }
     if chosen.get("overlap") == "allow" and rng.random() < 0.7:
         chosen.pop("max_instances", None)
     return {"id": name, **chosen}

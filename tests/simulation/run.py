@@ -108,9 +108,7 @@ class _Run:
         for entry in self._store.entries.values():
             self._account.removed(entry)
         self._account.violations += found
-        self._account.violations += checker.judge(
-            self._account.lives, self._store.firing.ledger, self._queues.pushed
-        )
+        self._account.violations += checker.judge(self._account.lives, self._store.firing.ledger, self._queues.pushed)
 
     def _connect(self, name: str) -> Wire:
         return Wire(name, self._store, self._account, self._adversary)
