@@ -1,4 +1,4 @@
-"""`python -m tests.simulation SEED` prints the history of one run; `--seeds 2000` runs many and prints what they saw."""
+"""`python -m tests.simulation SEED` prints the steps of one run; `--seeds 2000` runs many and prints what they saw."""
 
 from __future__ import annotations
 
@@ -39,18 +39,15 @@ def _show(outcome: Outcome) -> int:
 
 def _many(seeds: range, fires: int, design: Design) -> int:
     started = time.monotonic()
-    outcomes = []
     seen: Counter[str] = Counter()
-    for seed in seeds:
-        outcome = run(seed, fires, design)
+    rows = []
+    for outcome in (run(seed, fires, design) for seed in seeds):
         seen.update(outcome.seen)
-        outcomes.append((outcome.fires, outcome.decided, outcome.turns, outcome.elapsed_ms, bool(outcome.violations)))
+        rows.append((outcome.fires, outcome.decided, outcome.turns, outcome.elapsed_ms, bool(outcome.violations)))
         if outcome.violations:
-            print(f"seed {seed}: {outcome.violations[0]}")
-    jobs, decided, turns, elapsed, wrong = (sum(column) for column in zip(*outcomes, strict=True))
-    print(
-        f"{len(seeds)} seeds, {wrong} of them wrong; {jobs:,} fires ({min(row[0] for row in outcomes)} at least in each)"
-    )
+            print(f"seed {outcome.seed}: {outcome.violations[0]}")
+    jobs, decided, turns, elapsed, wrong = (sum(column) for column in zip(*rows, strict=True))
+    print(f"{len(rows)} seeds, {wrong} of them wrong; {jobs:,} fires, in each {min(rows)[0]:,} or more")
     print(f"{decided:,} nominal times decided in {turns:,} turns and {elapsed / 3_600_000:,.1f} hours of virtual time")
     print(", ".join(f"{what} {count:,}" for what, count in sorted(seen.items())))
     print(f"{time.monotonic() - started:.1f} s")

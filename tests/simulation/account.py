@@ -58,7 +58,7 @@ class Account:
         self._in_force: Lease | None = None
         self._cursors: dict[str, int] = {}
         self._owners: dict[str, Life] = {}
-        self._waited: set[tuple[str, int]] = set()
+        self.waited: set[tuple[str, int]] = set()
 
     # The lease.
 
@@ -104,7 +104,7 @@ class Account:
             self._judge_entry(entry)
 
     def _judge_entry(self, entry: LedgerEntry) -> None:
-        if entry.decided < entry.due and (entry.schedule, entry.nominal) not in self._waited:
+        if entry.decided < entry.due and (entry.schedule, entry.nominal) not in self.waited:
             self.violations.append(f"early by {entry.due - entry.decided} ms: {entry}")
         if entry.schedule in self.at_rest:
             self.violations.append(f"decided at rest: {entry}")
@@ -118,7 +118,7 @@ class Account:
         """
         life, policy = self.living[entry.schedule], self._store.entries[entry.schedule].schedule.policy
         self._own(life, entry.job_id or "", is_counted=policy.instances > 0)
-        has_waited = (entry.schedule, entry.nominal) in self._waited
+        has_waited = (entry.schedule, entry.nominal) in self.waited
         if policy.limit and self._store.entries[entry.schedule].fired > policy.limit and not has_waited:
             self.violations.append(f"fired more often than {policy.limit} times: {entry}")
         if policy.instances and policy.overlap != "replace" and len(life.jobs) > policy.instances:
@@ -134,7 +134,7 @@ class Account:
         if result.code == "paused":
             self.at_rest.add(name)
         fires = [planned.plan.decisions[index] for index, settled in result.settled.items() if settled[0] == "waiting"]
-        self._waited |= {(name, fire.nominal) for fire in fires}
+        self.waited |= {(name, fire.nominal) for fire in fires}
         if result.code in {"ok", "held"}:
             self._judge_applied(planned, self._store.entries[name])
 

@@ -15,6 +15,7 @@ from scheduler.ports import LedgerEntry
 from scheduler.triggers import Trigger
 from tests.simulation.account import OWN, Life, Span
 
+LATE_MS = 20
 Numbered = Sequence[tuple[int, LedgerEntry]]
 
 
@@ -42,6 +43,14 @@ def overdue(entries: Mapping[str, Entry], now: int) -> list[str]:
     One that a full queue holds may have to wait longer than the others, but is looked at each second.
     """
     return [f"stuck: {name} at {entry.cursor}" for name, entry in entries.items() if _is_overdue(entry, now)]
+
+
+def late(entries: Mapping[str, Entry], ledger: Sequence[LedgerEntry], since: int) -> Iterator[LedgerEntry]:
+    """What was due after `since`, in the calm at the end, and not decided on time. A full queue is an excuse."""
+    free = {name for name, one in entries.items() if not one.schedule.policy.queue_depth and not one.error}
+    for entry in ledger:
+        if entry.due > since and entry.kind in OWN and entry.schedule in free and entry.decided - entry.due > LATE_MS:
+            yield entry
 
 
 def _is_overdue(entry: Entry, now: int) -> bool:

@@ -47,7 +47,7 @@ def push_then_cursor(beat: Beat) -> tuple[Message, ...]:
 
 
 def step_by_step(state: State, message: Message) -> tuple[State, int]:
-    """One step of a commit that has several. Each is fenced, which does not help. A key that is there skips the push."""
+    """One step of a commit that has several. Each is fenced, which does not help. A key found skips the push."""
     word, lease, at, _ = message
     if lease != IN_FORCE:
         return state, 0

@@ -15,8 +15,8 @@ beat crashes. A freeze needs no step of its own: the others just go on. A wake-u
 no step makes a beat doubt its lease but a refused commit, so trust is longer than any real one.
 
 A design says which messages a plan comes to. Of every state that can be reached it is asked: was a time pushed twice;
-has the cursor passed one that never was; did a message under an older lease have an effect; and can all three times still
-be pushed from here? The last one is what "nothing is lost" means for a key or a memory that says "done" too early.
+has the cursor passed one that never was; did a message under an older lease have an effect; and can all three times
+still be pushed from here? The last is what "nothing is lost" means for a key or a memory that says "done" too early.
 """
 
 from __future__ import annotations

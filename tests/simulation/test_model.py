@@ -1,4 +1,4 @@
-"""Every order of steps of two beats and three nominal times: the product holds, each known-bad design has a way to fail.
+"""Every order of steps of two beats and three nominal times: the product holds, each bad design has a way to fail.
 
 The bad ones are given no more faults than they need, so that what is found is the flaw that they are known for.
 """
