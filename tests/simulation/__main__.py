@@ -40,15 +40,17 @@ def _show(outcome: Outcome) -> int:
 def _many(seeds: range, fires: int, design: Design) -> int:
     started = time.monotonic()
     seen: Counter[str] = Counter()
-    rows = []
+    rows, busiest = [], 0
     for outcome in (run(seed, fires, design) for seed in seeds):
         seen.update(outcome.seen)
+        busiest = max(busiest, outcome.busiest)
         rows.append((outcome.fires, outcome.decided, outcome.turns, outcome.elapsed_ms, bool(outcome.violations)))
         if outcome.violations:
             print(f"seed {outcome.seed}: {outcome.violations[0]}")
     jobs, decided, turns, elapsed, wrong = (sum(column) for column in zip(*rows, strict=True))
     print(f"{len(rows)} seeds, {wrong} of them wrong; {jobs:,} fires, in each {min(rows)[0]:,} or more")
-    print(f"{decided:,} nominal times decided in {turns:,} turns and {elapsed / 3_600_000:,.1f} hours of virtual time")
+    print(f"{decided:,} nominal times decided in {turns:,} turns and {elapsed / 3_600_000:,.1f} hours of virtual time,")
+    print(f"at most {busiest} turns of a beat in one second")
     print(", ".join(f"{what} {count:,}" for what, count in sorted(seen.items())))
     print(f"{time.monotonic() - started:.1f} s")
     return int(bool(wrong))

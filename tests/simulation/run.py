@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
@@ -27,6 +28,8 @@ MOST_MS = 1_800_000
 CALM_MS = 10_000
 SETTLED_MS = 5000
 PIECE_MS = 500
+BATCHES: Sequence[Mapping[str, int]] = ({}, {}, {"BATCH": 3, "FIRES_AT_ONCE": 4})
+"""Every third seed runs beats that take little at once."""
 BUSY = 500
 """Turns in a second that no beat may take: twelve schedules of ten fires a second at most fall short of it."""
 
@@ -41,12 +44,16 @@ class Design:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a run. `fires` are jobs enqueued by schedules, `decided` nominal times decided."""
+    """What came of a run. `fires` are jobs enqueued by schedules, `decided` nominal times decided.
+
+    `busiest` is the most turns that a beat took within a second.
+    """
 
     seed: int
     fires: int
     decided: int
     turns: int
+    busiest: int
     elapsed_ms: int
     seen: Counter[str]
     violations: list[str]
@@ -55,14 +62,18 @@ class Outcome:
 
 def run(seed: int, fires: int = 1000, design: Design | None = None) -> Outcome:
     """Run one seed until so many jobs are enqueued. Takes no real time but that of computing."""
-    before = random.getstate()
-    random.seed(seed)  # the beat's back-off draws from there
     design = design or Design()
-    try:
-        with patch.object(beat, "plan", design.plan):
-            return _Run(seed, design).outcome(fires)
-    finally:
-        random.setstate(before)
+    with _from_seed(seed), patch.multiple(beat, plan=design.plan, **BATCHES[seed % len(BATCHES)]):
+        return _Run(seed, design).outcome(fires)
+
+
+@contextmanager
+def _from_seed(seed: int) -> Iterator[None]:
+    """The beat's back-off draws from the common source of chance."""
+    before = random.getstate()
+    random.seed(seed)
+    yield
+    random.setstate(before)
 
 
 class _Run:
@@ -182,6 +193,7 @@ class _Run:
             fires=self._fired(),
             decided=sum(entry.count for entry in self._store.firing.ledger),
             turns=sum(process.turns for process in self._processes),
+            busiest=max(process.busiest for process in self._processes),
             elapsed_ms=self._world.now,
             seen=self._world.seen,
             violations=self._account.violations,
