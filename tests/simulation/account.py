@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from scheduler.leader import LEASE_SECONDS
 from scheduler.memory import MemoryStore
 from scheduler.memoryfiring import LIVE, Entry
-from scheduler.ports import Committed, Lease, LedgerEntry, Planned, PlanResult
+from scheduler.ports import Committed, Lease, LedgerEntry, Planned, PlanResult, Renewal
 from scheduler.triggers import Trigger
 from tests.simulation.world import World
 
@@ -55,7 +56,8 @@ class Account:
         self.at_rest: set[str] = set()
         self._world = world
         self._store = store
-        self._in_force: Lease | None = None
+        self._in_force = Lease(owner="", term="0")
+        self._renewed_at = 0
         self._cursors: dict[str, int] = {}
         self._owners: dict[str, Life] = {}
         self.waited: set[tuple[str, int]] = set()
@@ -63,11 +65,22 @@ class Account:
     # The lease.
 
     def claimed(self, who: str, lease: Lease | None) -> None:
-        if lease:
-            self._world.say(who, "leads", f"under term {lease.term}")
-        if lease and self._in_force and int(lease.term) <= int(self._in_force.term):
+        """A lease is taken: under a higher term, and not while it is renewed."""
+        if lease is None:
+            return
+        self._world.say(who, "leads", f"under term {lease.term}")
+        stood_still = self._world.now - self._renewed_at
+        if self._in_force.owner and stood_still < LEASE_SECONDS * 1000:
+            self.violations.append(f"the lease of {self._in_force.owner} was taken after {stood_still} ms")
+        if int(lease.term) <= int(self._in_force.term):
             self.violations.append(f"term {lease.term} after term {self._in_force.term}")
-        self._in_force = lease or self._in_force
+        self._in_force, self._renewed_at = lease, self._world.now
+
+    def renewed(self, lease: Lease, renewal: Renewal | None) -> None:
+        if renewal and lease != self._in_force:
+            self.violations.append(f"renewed by a fenced lease: {lease}, in force is {self._in_force}")
+        if renewal:
+            self._renewed_at = self._world.now
 
     def released(self, lease: Lease) -> None:
         if lease == self._in_force:

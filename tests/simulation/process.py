@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 from scheduler.beat import Beat
 from scheduler.clockcheck import ClockCheck
@@ -17,6 +18,8 @@ from scheduler.ports import Planned, PlanResult, Released
 from tests.simulation.adversary import Adversary, Crash
 from tests.simulation.wire import Wire
 from tests.simulation.world import Hand, World
+
+State = Literal["down", "waiting", "frozen", "busy"]
 
 
 class Asleep(BaseException):
@@ -79,7 +82,7 @@ class Process:
         self._wire = connect(name)
         self._starts = 0
         self._alarm = 0
-        self._is_busy = False
+        self._state: State = "down"
 
     def start(self) -> None:
         """Begin anew, under another name: a process that was restarted is not the one before."""
@@ -100,36 +103,29 @@ class Process:
     def ring(self) -> None:
         """Wake it, if it waits."""
         self._bell.ring()
-        self._wake_in(0)
+        if self._state == "waiting":
+            self._set_alarm(0, self._go_on)
 
     def freeze(self, ms: int) -> None:
-        """Let it stand still where it waits."""
-        self._wake_in(ms)
+        """Let it stand still where it waits, whatever rings."""
+        if self._state == "waiting":
+            self._state = "frozen"
+            self._set_alarm(ms, self._go_on)
 
     def kill(self) -> None:
-        """End it where it waits; it comes back."""
-        if not self._is_busy:
+        """End it where it waits or stands still; it comes back."""
+        if self._state in {"waiting", "frozen"}:
             self._world.say(self.name, "killed")
             self._restart()
 
     def stop(self) -> None:
-        """End it gently: it gives the lease back."""
+        """End it gently, as soon as it can: it gives the lease back."""
         self.beat.stop()
-        self._wake_in(0)
-
-    def _count_turn(self) -> None:
-        """A loop that does not rest is a fault too: most would be a thousand turns a second here."""
-        self.turns += 1
-        second = self._world.now // 1000
-        self._turns_in = (second, self._turns_in[1] + 1 if self._turns_in[0] == second else 1)
-        self.busiest = max(self.busiest, self._turns_in[1])
+        self.ring()
 
     def _restart(self) -> None:
+        self._state = "down"
         self._set_alarm(self._world.rng.randrange(1, 4000), self.start)
-
-    def _wake_in(self, ms: int) -> None:
-        if not self._is_busy:
-            self._set_alarm(ms, self._go_on)
 
     def _set_alarm(self, ms: int, act: Callable[[], None]) -> None:
         """The latest alarm counts."""
@@ -139,13 +135,19 @@ class Process:
     def _go_on(self) -> None:
         """Run the loop until it waits or ends."""
         self._count_turn()
-        self._is_busy = True
+        self._state = "busy"
         try:
             self.beat.run()
         except Asleep as nap:
-            self._is_busy = False
-            return self._wake_in(nap.ms)
+            self._state = "waiting"
+            return self._set_alarm(nap.ms, self._go_on)
         except Crash:
             self._world.say(self.name, "crashed")
-        self._is_busy = False
         return self._restart()
+
+    def _count_turn(self) -> None:
+        """A loop that does not rest is a fault too: it would take a thousand turns a second here."""
+        self.turns += 1
+        second = self._world.now // 1000
+        self._turns_in = (second, self._turns_in[1] + 1 if self._turns_in[0] == second else 1)
+        self.busiest = max(self.busiest, self._turns_in[1])

@@ -15,6 +15,7 @@ SAID = {
     "cursor-edge": "doubled",
     "due-edge": "early by 1 ms",
     "no-fence": "fenced lease",
+    "no-compare": "was taken after",
     "lease-only": "doubled",
     "no-revision": "an outdated definition",
     "no-status": "decided at rest",

@@ -67,6 +67,14 @@ class Wire:
 
         return self._adversary.deliver(self._who, "claim", carry_out)
 
+    def renew(self, lease: Lease) -> Renewal | None:
+        def carry_out() -> Renewal | None:
+            renewal = self._store.lease.renew(lease)
+            self._account.renewed(lease, renewal)
+            return renewal
+
+        return self._adversary.deliver(self._who, "renew", carry_out)
+
     def give_back(self, lease: Lease) -> None:
         def carry_out() -> None:
             self._store.lease.release(lease)
@@ -110,7 +118,7 @@ class _Leases:
         return self._wire.claim(owner, seen)
 
     def renew(self, lease: Lease) -> Renewal | None:
-        return self._wire.call("renew", lambda store: store.lease.renew(lease))
+        return self._wire.renew(lease)
 
     def release(self, lease: Lease) -> None:
         self._wire.give_back(lease)

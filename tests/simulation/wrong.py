@@ -6,6 +6,7 @@ find every one of them out; nothing here is used for anything else.
     cursor-edge   the planner counts the cursor's own nominal time as undecided: >= where > is meant
     due-edge      a fire that is due in the next millisecond counts as due: one ms early, and the commit lets it
     no-fence      the lease is believed for ever: who held it once may renew it and commit
+    no-compare    the lease is claimed by whoever asks, without a look at whether it was renewed meanwhile
     lease-only    nothing but the lease guards a commit: neither cursor nor revision
     no-revision   a plan from an older definition is carried out
     no-status     a plan made before a pause is carried out during it
@@ -19,7 +20,7 @@ from dataclasses import replace
 from scheduler.memory import MemoryLease, MemoryStore
 from scheduler.memoryfiring import Entry
 from scheduler.planner import Fire, Plan, plan
-from scheduler.ports import Code, Lease, Planned, PlanResult
+from scheduler.ports import Code, Lease, LeaseState, Planned, PlanResult
 from scheduler.schedule import Schedule
 from shared.clock import Clock
 from tests.simulation.run import Design
@@ -64,6 +65,17 @@ class NoFence(MemoryStore):
         self.lease = Credulous(clock, self.head)
 
 
+class Uncompared(MemoryLease):
+    def claim(self, owner: str, _seen: LeaseState) -> Lease | None:
+        return super().claim(owner, self.read())
+
+
+class NoCompare(MemoryStore):
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.lease = Uncompared(clock, self.head)
+
+
 class NoRevision(MemoryStore):
     def _judge(self, entry: Entry | None, planned: Planned) -> Code:
         return super()._judge(entry, replace(planned, revision=entry.revision) if entry else planned)
@@ -100,6 +112,7 @@ WRONG: Mapping[str, Design] = {
     "cursor-edge": Design(plan=from_cursor_on),
     "due-edge": Design(store=NeverEarly, plan=a_moment_early),
     "no-fence": Design(store=NoFence),
+    "no-compare": Design(store=NoCompare),
     "lease-only": Design(store=LeaseOnly),
     "no-revision": Design(store=NoRevision),
     "no-status": Design(store=NoStatus),
