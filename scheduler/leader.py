@@ -116,10 +116,14 @@ class Leader:
             self._store.release(lease)
 
     def _is_vacant(self, now: float) -> bool:
+        """Whether the lease may be taken, by a look that began at `now`.
+
+        A watch begins when the reply is there: one that began before a slow look would end before its time.
+        """
         state = self._store.read()
         self._notice_term(state)
         if self._watch is None or self._watch.state != state:
-            self._watch = _Watch(state, now)
+            self._watch = _Watch(state, self._clock.monotonic())
         has_stood_still = now - self._watch.since >= LEASE_SECONDS
         return self._may_lead(state.now) and (not state.owner or has_stood_still)
 

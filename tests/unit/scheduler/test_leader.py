@@ -11,16 +11,18 @@ from scheduler.testing import ManualClock
 
 @dataclass
 class MemoryLease:
-    """A lease store; `slow` makes the next renewal take so long."""
+    """A lease store; `slow` makes each renewal, `slow_read` each look take so long."""
 
     clock: ManualClock
     owner: str = ""
     term: int = 0
     counter: int = 0
     slow: float = 0
+    slow_read: float = 0
     claims: list[str] = field(default_factory=list)
 
     def read(self) -> LeaseState:
+        self.clock.advance(self.slow_read)
         return LeaseState(owner=self.owner, term=str(self.term), counter=str(self.counter), now=self.clock.now_ms())
 
     def claim(self, owner: str, seen: LeaseState) -> Lease | None:
@@ -93,6 +95,20 @@ def test_a_slow_renewal_does_not_stretch_the_trust() -> None:
     assert a.lease
     clock.advance(0.2)
     assert a.lease is None
+
+
+def test_a_slow_look_does_not_shorten_the_watch() -> None:
+    """A standby that stood still in its look has not watched the lease meanwhile: it takes none that is renewed."""
+    clock, store, a, b = two_beats()
+    a.turn()
+    clock.advance(1)
+    a.turn()
+    store.slow_read = LEASE_SECONDS
+    b.turn()
+    store.slow_read = 0
+    b.turn()
+    assert b.lease is None
+    assert store.claims == ["a"]
 
 
 def test_a_frozen_leader_finds_itself_succeeded() -> None:
