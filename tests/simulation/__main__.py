@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import time
 from collections import Counter
 
@@ -14,7 +13,6 @@ from tests.simulation.wrong import WRONG
 def main() -> int:
     """Exit 1 when something did not hold."""
     asked = _arguments()
-    logging.disable(logging.CRITICAL)  # the history has it all
     design = WRONG[asked.wrong] if asked.wrong else Design()
     if asked.seeds == 1:
         return _show(run(asked.seed, asked.fires, design))

@@ -4,6 +4,7 @@ verdict. Everything comes from the seed, so a seed is a test case.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -69,11 +70,15 @@ def run(seed: int, fires: int = 1000, design: Design | None = None) -> Outcome:
 
 @contextmanager
 def _from_seed(seed: int) -> Iterator[None]:
-    """The beat's back-off draws from the common source of chance."""
-    before = random.getstate()
+    """The beat's back-off draws from the common source of chance; what it logs is in the history."""
+    before, disabled = random.getstate(), logging.root.manager.disable
     random.seed(seed)
-    yield
-    random.setstate(before)
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        random.setstate(before)
 
 
 class _Run:
