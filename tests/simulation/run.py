@@ -17,13 +17,14 @@ from scheduler.memory import MemoryStore
 from tests.simulation import checker
 from tests.simulation.account import Account
 from tests.simulation.adversary import Adversary
+from tests.simulation.meddler import Meddler
 from tests.simulation.people import People
 from tests.simulation.process import Process
 from tests.simulation.wire import Wire
 from tests.simulation.workers import Queues, Workers
 from tests.simulation.world import Hand, World
 
-BEATS = 3
+BEATS = "abc"
 SCHEDULES = 12
 MOST_MS = 1_800_000
 CALM_MS = 10_000
@@ -95,7 +96,8 @@ class _Run:
         names = [f"s{number}" for number in range(SCHEDULES)]
         self._people = People(world, self._store, self._clock, self._account, names)
         self._workers = Workers(world, self._store, self._account)
-        self._processes = [Process(f"beat-{one}", world, self._adversary, self._connect) for one in "abc"[:BEATS]]
+        self._processes = [Process(f"beat-{one}", world, self._adversary, self._connect) for one in BEATS]
+        self._meddler = Meddler(world, self._clock, self._people, self._processes, self._adversary)
 
     def outcome(self, fires: int) -> Outcome:
         self._begin()
@@ -114,14 +116,13 @@ class _Run:
         for process in self._processes:
             self._world.after(self._world.rng.randrange(1500), process.start)
         self._world.after(0, self._workers.look)
-        self._world.after(1500, self._meddle)
+        self._world.after(1500, self._meddler.act)
         self._world.after(self._world.rng.randrange(4000), self._adversary.turn_weather)
 
     def _calm_down(self) -> None:
         """No more faults, right clocks, and time to settle. Then nothing may be overdue."""
         self._adversary.end()
-        self._is_over = True
-        self._set_clocks()
+        self._meddler.end()
         self._world.pass_time(CALM_MS)
         before = self._account.length()
         self._world.pass_time(SETTLED_MS)
@@ -132,12 +133,9 @@ class _Run:
 
     def _judge_calm(self, before: int) -> None:
         """In the last seconds nothing is overdue or late, but for fires that had to wait for a job; no beat spins."""
-        entries, ledger, since = (
-            self._store.entries,
-            self._store.firing.ledger[before:],
-            self._clock.now_ms() - SETTLED_MS,
-        )
-        late = [e for e in checker.late(entries, ledger, since) if (e.schedule, e.nominal) not in self._account.waited]
+        entries, since = self._store.entries, self._clock.now_ms() - SETTLED_MS
+        late = checker.late(entries, self._store.firing.ledger[before:], since)
+        late = [entry for entry in late if (entry.schedule, entry.nominal) not in self._account.waited]
         self._account.violations += checker.overdue(entries, since)
         self._account.violations += [f"late by {entry.decided - entry.due} ms: {entry}" for entry in late]
         for process in self._processes:
@@ -146,51 +144,6 @@ class _Run:
 
     def _connect(self, name: str) -> Wire:
         return Wire(name, self._store, self._account, self._adversary)
-
-    # What people, machines and clocks do, apart from faults of the line.
-
-    _is_over = False
-
-    def _meddle(self) -> None:
-        if self._is_over:
-            return
-        deed = self._world.rng.choices((self._change, self._hit, self._skew, self._step), (10, 3, 2, 0.5))[0]
-        deed()
-        self._world.after(self._world.rng.randrange(50, 1500), self._meddle)
-
-    def _change(self) -> None:
-        """A change of schedules, and the news of it, which not every beat hears."""
-        self._people.act()
-        for process in self._processes:
-            if self._world.rng.random() < 0.7:
-                process.ring()
-
-    def _hit(self) -> None:
-        process, deed = self._world.rng.choice(self._processes), self._world.rng.choice(("kill", "stop", "freeze"))
-        if not self._adversary.rate:
-            return
-        self._world.say(process.name, f"to {deed}")
-        if deed == "freeze":
-            process.freeze(self._world.rng.randrange(500, 9000))
-        else:
-            getattr(process, deed)()
-
-    def _skew(self) -> None:
-        """One beat's clock goes off the store's: by less than 5 s mostly, now and then by more."""
-        process = self._world.rng.choice(self._processes)
-        most = self._world.rng.choice((50, 1000, 4900, 4900, 60_000))
-        process.clock.offset = self._clock.offset + self._world.rng.randrange(-most, most)
-        self._world.say(process.name, "clock", process.clock.offset - self._clock.offset)
-
-    def _step(self) -> None:
-        """The store's clock is stepped; some time later everybody's follows."""
-        self._clock.offset += self._world.rng.choice((-20_000, -3000, -200, 200, 3000, 20_000))
-        self._world.say("store", "clock step", self._clock.offset)
-        self._world.after(self._world.rng.randrange(200, 12_000), self._set_clocks)
-
-    def _set_clocks(self) -> None:
-        for process in self._processes:
-            process.clock.offset = self._clock.offset
 
     def _told(self) -> Outcome:
         return Outcome(
