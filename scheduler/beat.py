@@ -128,7 +128,7 @@ class Beat:
         renewal = self._leader.turn()
         self._reached("after-renew")
         if renewal:
-            self._ticker.told(renewal.head, renewal.waiting)
+            self._ticker.told(renewal)
         self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
         self._has_chores = bool(self._chores)
 

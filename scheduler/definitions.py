@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from scheduler.ports import DueRow, Timetable
 from scheduler.schedule import Schedule
+from shared.errors import NotFoundError
 
 CACHED = 20_000
 
@@ -19,10 +20,10 @@ class Definitions:
         self._held: OrderedDict[str, tuple[int, Schedule]] = OrderedDict()
 
     def of(self, rows: Sequence[DueRow]) -> dict[str, tuple[int, Schedule] | Exception]:
-        """Revision and definition for each row; an exception for one that can't be read."""
+        """Revision and definition for each row; an exception for one that can't be read, NotFoundError for none."""
         missing = [row.id for row in rows if self._held.get(row.id, (0,))[0] != row.revision]
         loaded = dict(self._timetable.load(missing)) if missing else {}
-        found = {row.id: loaded.get(row.id) or self._held.get(row.id) or LookupError("it is gone") for row in rows}
+        found = {row.id: loaded.get(row.id) or self._held.get(row.id) or NotFoundError("it is gone") for row in rows}
         self._keep((name, entry) for name, entry in found.items() if isinstance(entry, tuple))
         return found
 

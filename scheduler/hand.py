@@ -60,10 +60,13 @@ class Hand:
         self._cursors.clear()
 
 
-def is_for_the_hand(planned: Planned) -> bool:
-    """Whether a plan is one fire and nothing else: the one shape that is kept."""
+def is_for_the_hand(planned: Planned, due: int) -> bool:
+    """Whether a plan is one fire and nothing else, the one shape that is kept, and due when the timetable has it.
+
+    A schedule that was set aside, or is held by a full queue, stands there later than its fires are due.
+    """
     decisions = planned.plan.decisions
-    return len(decisions) == 1 and isinstance(decisions[0], Fire)
+    return len(decisions) == 1 and isinstance(decisions[0], Fire) and decisions[0].due == due
 
 
 def usable_until(planned: Planned) -> int:

@@ -199,7 +199,7 @@ class MemoryStore:
         settled: dict[int, tuple[str, str]] = {}
         self.firing.release(entry)
         for index, decision in enumerate(plan.decisions):
-            if _is_spent(entry):
+            if entry.is_spent:
                 break
             outcome = self.firing.settle(entry, decision)
             if outcome[0] == "held":
@@ -207,9 +207,9 @@ class MemoryStore:
             cursor = decision.until if isinstance(decision, Against) else decision.nominal
             if isinstance(decision, Fire) and outcome[0] != "enqueued":
                 settled[index] = outcome
-        entry.cursor = cursor if _is_spent(entry) else plan.cursor
+        entry.cursor = cursor if entry.is_spent else plan.cursor
         entry.error = ""
-        self.index(entry, None if _is_spent(entry) else plan.next)
+        self.index(entry, None if entry.is_spent else plan.next)
         return PlanResult(code="ok", settled=settled)
 
     def _hold(self, entry: Entry, cursor: int, settled: dict[int, tuple[str, str]]) -> PlanResult:
@@ -217,8 +217,3 @@ class MemoryStore:
         entry.due = self._clock.now_ms() + HOLD_MS
         heapq.heappush(self._heap, (entry.due, entry.schedule.id))
         return PlanResult(code="held", settled=settled)
-
-
-def _is_spent(entry: Entry) -> bool:
-    limit = entry.schedule.policy.limit
-    return bool(limit) and entry.fired >= limit

@@ -30,6 +30,12 @@ class Entry:
     waiting: Fire | None = None
     outstanding: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether it has fired as often as its limit lets it."""
+        limit = self.schedule.policy.limit
+        return bool(limit) and self.fired >= limit
+
 
 class MemoryFiring:
     """Jobs, queues and the ledger, and what may be added to them. Jobs are by id, with RQ's word for their state."""
@@ -115,18 +121,24 @@ class MemoryFiring:
         entry.waiting = fire
 
     def release(self, entry: Entry) -> Released | None:
-        """Send a waiting fire on its way when it may go: at once, or as missed once it is too old."""
+        """Send a waiting fire on its way when it may go."""
         fire = entry.waiting
         if fire is None:
             return None
-        outcome, reason = "missed", "window"
-        if self._clock.now_ms() - fire.due <= entry.schedule.policy.catchup_window:
-            outcome, reason = self._when_full(entry, self._enqueue(entry, fire))
+        outcome, reason = self._settle_waiting(entry, fire)
         if outcome in {"waiting", "held"}:
             return None
         self._record(entry, fire, fire.nominal, 1, outcome, reason)
         entry.waiting = None
         return Released(schedule=entry.schedule.id, nominal=fire.nominal, outcome=outcome, reason=reason)
+
+    def _settle_waiting(self, entry: Entry, fire: Fire) -> tuple[str, str]:
+        """It is missed where it is too old, or where the limit was lowered meanwhile to what was fired."""
+        if self._clock.now_ms() - fire.due > entry.schedule.policy.catchup_window:
+            return "missed", "window"
+        if entry.is_spent:
+            return "missed", "limit"
+        return self._when_full(entry, self._enqueue(entry, fire))
 
     def _push(self, schedule: Schedule, job_id: str) -> None:
         queue = self.queues.setdefault(schedule.options.queue, [])

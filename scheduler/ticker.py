@@ -20,10 +20,10 @@ from scheduler.failpoint import Point
 from scheduler.hand import Hand, is_for_the_hand
 from scheduler.pacing import Allowance, Troubles
 from scheduler.planner import Fire, plan
-from scheduler.ports import Committed, DueBatch, DueRow, Lease, Planned, PlanResult, Released, Timetable
+from scheduler.ports import Committed, DueBatch, DueRow, Lease, Planned, PlanResult, Released, Renewal, Timetable
 from scheduler.schedule import Schedule
 from shared.clock import Clock
-from shared.errors import StoreError
+from shared.errors import NotFoundError, StoreError
 
 BATCH = 500
 FIRES_AT_ONCE = 1000
@@ -84,10 +84,11 @@ class Ticker:
         self._covered = 0
         self._head = LOOK
 
-    def told(self, head: int | None, waiting: int) -> None:
-        """The earliest due time and the number of waiting fires, as a renewal of the lease has found them."""
-        self._head = LOOK if self._head == LOOK else head
-        self.has_waiting = waiting > 0
+    def told(self, renewal: Renewal) -> None:
+        """What a renewal of the lease has found beside it."""
+        self._head = LOOK if self._head == LOOK else renewal.head
+        self.has_waiting = renewal.waiting > 0
+        self._behind = min(self._behind, self._offset(renewal.now))
 
     def seconds_to_next(self) -> float | None:
         """Until there is something to do; 0 or less: now. None for never."""
@@ -166,7 +167,9 @@ class Ticker:
 
     def _plan_all(self, lease: Lease, rows: Sequence[DueRow], now: int) -> Iterator[Planned]:
         for row, definition in self._read(rows):
-            if isinstance(definition, Exception):
+            if isinstance(definition, NotFoundError):
+                self._timetable.set_aside(lease, row.id, now, "it is gone")  # removed a moment ago: so is its entry
+            elif isinstance(definition, Exception):
                 self._set_aside(lease, row.id, f"can't be read: {definition}")
             elif row.status != "active":
                 self._set_aside(lease, row.id, f"is {row.status}, yet in the timetable")
@@ -217,7 +220,7 @@ class Ticker:
             planned = Planned(schedule=schedule, revision=revision, plan=plan(schedule, row.cursor, row.due))
         except Exception:  # noqa: BLE001 - whatever it is, it is looked at again at the due time
             return
-        if is_for_the_hand(planned):
+        if is_for_the_hand(planned, row.due):
             self._hand.add(planned)
 
     # What came of it.
@@ -256,9 +259,13 @@ class Ticker:
 
     def _note_clock(self, committed: Committed) -> None:
         """How far Redis' clock is behind: found out when a fire was early, and forgotten when it has caught up."""
-        offset = max(0, self._clock.now_ms() - committed.now)
+        offset = self._offset(committed.now)
         is_early = any(other.code == "early" for other in committed.others.values())
         self._behind = offset if is_early else min(self._behind, offset)
+
+    def _offset(self, redis_now: int) -> int:
+        """By how much Redis' clock may be behind, ms, seen from a reply: what that took counts as well."""
+        return max(0, self._clock.now_ms() - redis_now)
 
     def _set_aside(self, lease: Lease, schedule_id: str, error: str) -> None:
         self._definitions.forget(schedule_id)

@@ -95,7 +95,7 @@ class Account:
     def committed(self, who: str, lease: Lease, plans: Sequence[Planned], reply: Committed | None, before: int) -> None:
         """A commit was carried out, or refused."""
         self._judge_commit(who, lease, reply, before)
-        for planned, result in zip(plans, reply.results if reply else (), strict=reply is not None):
+        for planned, result in ((planned, reply.result(i)) for i, planned in enumerate(plans) if reply):
             self._judge_result(planned, result)
 
     def _judge_commit(self, who: str, lease: Lease, reply: Committed | None, before: int) -> None:
@@ -125,14 +125,10 @@ class Account:
             self._judge_bounds(entry)
 
     def _judge_bounds(self, entry: LedgerEntry) -> None:
-        """Jobs of a schedule without a bound are not counted, by the product neither.
-
-        A fire that had to wait goes out even where the limit was lowered meanwhile.
-        """
+        """Jobs of a schedule without a bound are not counted, by the product neither."""
         life, policy = self.living[entry.schedule], self._store.entries[entry.schedule].schedule.policy
         self._own(life, entry.job_id or "", is_counted=policy.instances > 0)
-        has_waited = (entry.schedule, entry.nominal) in self.waited
-        if policy.limit and self._store.entries[entry.schedule].fired > policy.limit and not has_waited:
+        if policy.limit and self._store.entries[entry.schedule].fired > policy.limit:
             self.violations.append(f"fired more often than {policy.limit} times: {entry}")
         if policy.instances and policy.overlap != "replace" and len(life.jobs) > policy.instances:
             self.violations.append(f"{len(life.jobs)} at once where {policy.instances} may be: {entry}")

@@ -8,13 +8,13 @@ after a crash is a new beat, with nothing in its memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from scheduler.beat import Beat
 from scheduler.clockcheck import ClockCheck
 from scheduler.leader import Leader
-from scheduler.ports import Planned, PlanResult, Released
+from scheduler.ports import Committed, Planned, Released
 from tests.simulation.adversary import Adversary, Crash
 from tests.simulation.wire import Wire
 from tests.simulation.world import Hand, World
@@ -54,8 +54,10 @@ class Watcher:
         self._who = who
         self._state = ""
 
-    def committed(self, planned: Planned, result: PlanResult, _now: int) -> None:
-        self._world.say(self._who, result.code, f"{planned.plan.schedule_id} to {planned.plan.cursor}")
+    def committed(self, batch: Sequence[Planned], committed: Committed) -> None:
+        for index, planned in enumerate(batch):
+            code = committed.result(index).code
+            self._world.say(self._who, code, f"{planned.plan.schedule_id} to {planned.plan.cursor}")
 
     def set_aside(self, schedule_id: str, error: str) -> None:
         self._world.say(self._who, "set aside", f"{schedule_id}: {error}")

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from scheduler import beat, planner
+from scheduler import planner, ticker
 from scheduler.memory import MemoryStore
 from tests.simulation import checker
 from tests.simulation.account import Account
@@ -30,8 +30,12 @@ MOST_MS = 1_800_000
 CALM_MS = 10_000
 SETTLED_MS = 5000
 PIECE_MS = 500
-BATCHES: Sequence[Mapping[str, int]] = ({}, {}, {"BATCH": 3, "FIRES_AT_ONCE": 4})
-"""Every third seed runs beats that take little at once."""
+BATCHES: Sequence[Mapping[str, int]] = (
+    {},
+    {"AHEAD_MS": 700, "HELD": 5},
+    {"BATCH": 3, "FIRES_AT_ONCE": 4, "AHEAD_AT_ONCE": 1},
+)
+"""Every third seed runs beats that look ahead a little only, every third such that take little at once."""
 BUSY = 250
 """Turns in a second that no beat may take: a healthy one was never seen to take a hundred."""
 
@@ -65,7 +69,7 @@ class Outcome:
 def run(seed: int, fires: int = 1000, design: Design | None = None) -> Outcome:
     """Run one seed until so many jobs are enqueued. Takes no real time but that of computing."""
     design = design or Design()
-    with _from_seed(seed), patch.multiple(beat, plan=design.plan, **BATCHES[seed % len(BATCHES)]):
+    with _from_seed(seed), patch.multiple(ticker, plan=design.plan, **BATCHES[seed % len(BATCHES)]):
         return _Run(seed, design).outcome(fires)
 
 

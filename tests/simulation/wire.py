@@ -6,13 +6,15 @@ twice, the account is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from scheduler.memory import MemoryStore
 from scheduler.ports import (
     Committed,
     DueBatch,
+    DueRow,
     Lease,
     LeaseState,
     Planned,
@@ -20,6 +22,7 @@ from scheduler.ports import (
     Renewal,
 )
 from scheduler.schedule import Schedule
+from shared.redisio.scripts import IN_FLIGHT
 from tests.simulation.account import Account
 from tests.simulation.adversary import Adversary
 
@@ -92,11 +95,22 @@ class _Timetable:
     def due(self, now: int, most: int, most_late: int) -> DueBatch:
         return self._wire.call("due", lambda store: store.due(now, most, most_late))
 
+    def coming(self, until: int, skip: int, most: int) -> Sequence[DueRow]:
+        return self._wire.call("coming", lambda store: store.coming(until, skip, most))
+
     def load(self, ids: Sequence[str]) -> Mapping[str, tuple[int, Schedule] | Exception]:
         return self._wire.call("load", lambda store: store.load(ids))
 
-    def commit(self, lease: Lease, plans: Sequence[Planned]) -> Committed | None:
-        return self._wire.commit(lease, plans)
+    def commits(
+        self, lease: Lease, batches: Iterable[Sequence[Planned]]
+    ) -> Iterator[tuple[Sequence[Planned], Committed | None]]:
+        """As over a connection, where the next batch is on its way before the reply to the one before is read."""
+        replies: deque[tuple[Sequence[Planned], Committed | None]] = deque()
+        for plans in batches:
+            replies.append((plans, self._wire.commit(lease, plans)))
+            if len(replies) == IN_FLIGHT:
+                yield replies.popleft()
+        yield from replies
 
     def release_waiting(self, lease: Lease) -> Sequence[Released]:
         return self._wire.send_on(lease)

@@ -252,7 +252,15 @@ local function supersede(c, s, f)
   redis.call('ZADD', c.waiters, digits(f[3]), s.id)
 end
 
--- Send a waiting fire on its way when it may go: at once, or as missed once it is too old.
+-- What becomes of a fire that has waited. It is missed where it is too old, or where the schedule's limit was lowered
+-- meanwhile to what it has fired.
+local function settle_waiting(c, s, f)
+  if c.now - f[3] > s.p.window then return 'missed', 'window' end
+  if is_spent(s) then return 'missed', 'limit' end
+  return enqueue(c, s, f)
+end
+
+-- Send a waiting fire on its way when it may go.
 -- Returns nominal, outcome, reason; nothing when it still waits.
 local function release(c, s)
   local held = redis.call('GET', s.waiting)
@@ -261,8 +269,7 @@ local function release(c, s)
     return nil
   end
   local f = cmsgpack.unpack(held)
-  local outcome, reason = 'missed', 'window'
-  if c.now - f[3] <= s.p.window then outcome, reason = enqueue(c, s, f) end
+  local outcome, reason = settle_waiting(c, s, f)
   if outcome == 'waiting' or (outcome == 'full' and s.p.on_full == 'hold') then return nil end
   if outcome == 'full' then outcome, reason = 'skipped', 'queue_full' end
   record_later(c, s, outcome, reason, f[7])
