@@ -183,7 +183,8 @@ class Admin:
         }
         items = [_item(schedule, held[schedule.id], now) for schedule in schedules]
         reply = self._upsert(
-            [keys.schedules, keys.timetable, keys.control, keys.wake, keys.ledger], [pack(header), pack(items)]
+            [keys.schedules, keys.timetable, keys.control, keys.wake, keys.ledger, keys.declared],
+            [pack(header), pack(items)],
         )
         for schedule, (code, why) in zip(schedules, reply, strict=True):
             if code == b"refused":
@@ -225,7 +226,14 @@ class Admin:
         keys = self._keys
         common = [keys.schedules, keys.timetable, keys.control, keys.wake, keys.schedule_prefix + schedule_id]
         own = (keys.ledger_prefix, keys.stats_prefix, keys.outstanding_prefix, keys.waiting_prefix)
-        return [*common, keys.ledger, *(prefix + schedule_id for prefix in own), keys.waiters, keys.resumptions]
+        return [
+            *common,
+            keys.ledger,
+            *(prefix + schedule_id for prefix in own),
+            keys.waiters,
+            keys.resumptions,
+            keys.declared,
+        ]
 
 
 def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
@@ -244,6 +252,7 @@ def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
         False if following is None else due_time(schedule, following),
         fields,
         [held.cursor, about_range(schedule.id, left)] if left else False,
+        schedule.owner == "app",
     ]
 
 

@@ -14,12 +14,12 @@ from typing import Any, cast
 import msgpack
 
 from scheduler.ports import LedgerEntry
-from scheduler.reconcile import Stored
 from scheduler.schedule import Schedule, unpack_definition
 from shared.errors import ConfigurationError, NotFoundError, RqbeatError, StoreError
 from shared.instants import iso
 from shared.keys import Keys
 from shared.redisio.connection import Client, shown, store_errors
+from shared.redisio.scripts import Script
 
 _FIELDS = ("definition", "status", "next", "last", "owner", "error", "note", "cursor", "since")
 _NUMBERS = ("next", "last", "cursor", "since")
@@ -27,6 +27,7 @@ _COUNTERS = ("runs", "errors")
 _LAST_MS = 253_402_300_799_999
 
 PAGE = 500
+DIGESTS_AT_ONCE = 1000
 
 UNREADABLE = "unreadable"
 """The outcome and kind that stand for a ledger entry which can't be read; its reason says why."""
@@ -82,6 +83,7 @@ class Reader:
     def __init__(self, client: Client, keys: Keys) -> None:
         self._client = client
         self._keys = keys
+        self._digests = Script(client, "digests")
 
     def ids(self) -> list[str]:
         """The ids of all schedules; what is no UTF-8 can be no id."""
@@ -119,15 +121,29 @@ class Reader:
             raise ConfigurationError(f"schedule {schedule_id!r}: {trouble}")
         return schedule
 
-    def definitions(self) -> dict[str, Stored]:
-        """Owner and definition of every schedule, byte for byte; both empty where there is no schedule to be read."""
-        ids = self.ids()
+    def declared(self) -> set[str]:
+        """The ids of the schedules that an app declares."""
         with store_errors():
-            pipe = self._client.pipeline(transaction=False)
-            for schedule_id in ids:
-                pipe.hmget(self._keys.schedule_prefix + schedule_id, "owner", "definition")
-            rows = pipe.execute(raise_on_error=False)
-        return {schedule_id: _stored(row) for schedule_id, row in zip(ids, rows, strict=True)}
+            members = cast("set[bytes]", self._client.smembers(self._keys.declared))
+        return {shown(member) for member in members if _is_text(member)}
+
+    def digests(self, ids: Sequence[str]) -> dict[str, str]:
+        """What the definitions of schedules come to; "" for one that is absent or can't be read."""
+        found: dict[str, str] = {}
+        for start in range(0, len(ids), DIGESTS_AT_ONCE):
+            chunk = ids[start : start + DIGESTS_AT_ONCE]
+            found |= zip(chunk, map(shown, self._digests([], [self._keys.schedule_prefix, *chunk])), strict=True)
+        return found
+
+    def walk(self) -> Iterator[str]:
+        """The ids of all schedules in no order, read in small pieces as they are asked for; some may come twice."""
+        cursor: Any = 0
+        while True:
+            with store_errors():
+                cursor, members = cast("Any", self._client.sscan(self._keys.schedules, cursor, count=PAGE))
+            yield from (shown(member) for member in members if _is_text(member))
+            if not cursor:
+                return
 
     def app_version(self) -> str | None:
         """The version of the app whose declarations are stored."""
@@ -244,11 +260,6 @@ def _is_text(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _stored(row: Any) -> Stored:
-    owner, definition = (None, None) if isinstance(row, Exception) else row
-    return Stored(owner=shown(owner or b""), definition=definition or b"")
 
 
 def _no_id(name: str) -> ScheduleView:

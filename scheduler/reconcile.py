@@ -8,19 +8,11 @@ more often a broken deployment than a wish.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 SHARP = 3
 """From so many removals on, more of them than schedules that stay are no wish but an accident."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stored:
-    """A stored schedule as far as reconciling needs it."""
-
-    owner: str
-    definition: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +38,17 @@ class Diff:
         return None
 
 
-def diff(declared: Mapping[str, bytes], stored: Mapping[str, Stored]) -> Diff:
-    """What turns `stored` into `declared`; both by id."""
-    both = sorted(declared.keys() & stored.keys())
+def diff(declared: Mapping[str, str], stored: Mapping[str, str], owned: Collection[str]) -> Diff:
+    """What turns what is stored into what is declared: digests of definitions, by id.
+
+    `stored` are those that lie under a declared id, "" for none; `owned` are the ids that an app has declared before.
+    """
+    there = sorted(name for name in declared if stored.get(name))
     return Diff(
-        add=tuple(sorted(declared.keys() - stored.keys())),
-        change=tuple(name for name in both if stored[name].definition != declared[name]),
-        remove=tuple(sorted(name for name in stored.keys() - declared.keys() if stored[name].owner == "app")),
-        same=tuple(name for name in both if stored[name].definition == declared[name]),
+        add=tuple(sorted(name for name in declared if not stored.get(name))),
+        change=tuple(name for name in there if stored[name] != declared[name]),
+        remove=tuple(sorted(name for name in owned if name not in declared)),
+        same=tuple(name for name in there if stored[name] == declared[name]),
     )
 
 

@@ -164,8 +164,8 @@ def pack_definition(schedule: Schedule) -> bytes:
             "name": schedule.name,
             "trigger": encode(to_data(schedule.trigger)),
             "call": schedule.packed_call,
-            "options": encode(asdict(schedule.options)),
-            "policy": encode(asdict(schedule.policy)),
+            "options": _packed(schedule.options),
+            "policy": _packed(schedule.policy),
             "tags": list(schedule.tags),
             "note": schedule.note,
             "owner": schedule.owner,
@@ -173,6 +173,11 @@ def pack_definition(schedule: Schedule) -> bytes:
         schedule.id,
         limit=2 * 256 * 1024,
     )
+
+
+def definition_digest(schedule: Schedule) -> str:
+    """What the definition comes to: SHA-1 in hex, as Redis can tell it of what is stored."""
+    return hashlib.sha1(pack_definition(schedule)).hexdigest()  # noqa: S324 - Redis' choice, and no secret
 
 
 def unpack_definition(definition: bytes) -> Schedule:
@@ -193,7 +198,12 @@ def unpack_definition(definition: bytes) -> Schedule:
     )
 
 
-# Many schedules share these parts, each of which is immutable: those that look alike are unpacked once.
+# Many schedules share these parts, each of which is immutable: those that look alike are packed and unpacked once.
+
+
+@lru_cache(SHARED_PARTS)
+def _packed(part: JobOptions | Policy) -> bytes:
+    return encode(asdict(part))
 
 
 @lru_cache(SHARED_PARTS)

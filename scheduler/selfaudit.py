@@ -48,5 +48,5 @@ class SelfAudit:
     def _next(self) -> list[str]:
         chosen = list(islice(self._left, AT_ONCE))
         if not chosen:
-            self._left = iter(self._reader.ids())
+            self._left = self._reader.walk()
         return [schedule_id for schedule_id in chosen if self._reader.exists(schedule_id)]

@@ -27,7 +27,7 @@ from scheduler.pacing import BackOff, Seldom
 from scheduler.planner import Plan, plan
 from scheduler.readers import Reader
 from scheduler.report import BeatReport, State
-from scheduler.schedule import Schedule, pack_definition
+from scheduler.schedule import Schedule, definition_digest
 from scheduler.selfaudit import SelfAudit
 from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
@@ -262,8 +262,8 @@ class Declared:
 
     def compare(self) -> reconcile.Diff:
         """What would change."""
-        packed = {schedule.id: pack_definition(schedule) for schedule in self._schedules}
-        return reconcile.diff(packed, self._reader.definitions())
+        declared = {schedule.id: definition_digest(schedule) for schedule in self._schedules}
+        return reconcile.diff(declared, self._reader.digests(list(declared)), self._reader.declared())
 
     def apply(self, found: reconcile.Diff, *, force: bool = False) -> None:
         """Make the changes of a diff. Raises RefusedChangeError, and changes nothing, unless forced."""

@@ -55,6 +55,11 @@ class Keys:
         return f"{self.ours}:schedules"
 
     @property
+    def declared(self) -> str:
+        """set: the ids of schedules that an app declares, so that a start need not look at all."""
+        return f"{self.ours}:declared"
+
+    @property
     def schedule_prefix(self) -> str:
         """+ id → hash: a schedule's definition, revision, status, cursor and the fixed part of its jobs."""
         return f"{self.ours}:schedule:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -153,6 +154,17 @@ def test_each_change_is_recorded_with_who_and_why(stage: Stage) -> None:
         (b"resume", b"tester", b"quiet again"),
         (b"remove", b"tester", b"no longer needed"),
     ]
+
+
+def test_the_index_of_declared_schedules_follows_their_owner(stage: Stage) -> None:
+    """A start compares what the app declares with what it has declared before, however much else is stored."""
+    declared, taken = stage.add("declared"), stage.add("taken")
+    stage.admin.upsert([replace(declared, id="made", owner="runtime")])
+    assert stage.reader.declared() == {"declared", "taken"}
+    stage.admin.upsert([replace(taken, owner="runtime")])
+    assert stage.reader.declared() == {"declared"}
+    stage.admin.remove("declared")
+    assert stage.reader.declared() == set()
 
 
 def test_what_is_removed_leaves_no_key(stage: Stage) -> None:

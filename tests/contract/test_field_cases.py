@@ -60,7 +60,7 @@ def test_gr_dedupe_keys(stage: Stage) -> None:
     stage.commit(stage.plan(schedule))
     keys = stage.keys
     lasting = {
-        *(keys.timetable, keys.schedules, keys.ledger, keys.control, keys.leader),
+        *(keys.timetable, keys.schedules, keys.declared, keys.ledger, keys.control, keys.leader),
         *(keys.schedule_prefix + "s", keys.ledger_prefix + "s", keys.live_prefix + "work"),
     }
     without = {key.decode() for key in stage.client.scan_iter(f"{keys.ours}:*") if stage.client.ttl(key) == -1}

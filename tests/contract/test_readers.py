@@ -8,6 +8,7 @@ import msgpack
 import pytest
 
 from scheduler.readers import UNREADABLE
+from scheduler.schedule import definition_digest
 from scheduler.selfaudit import findings
 from shared.errors import ConfigurationError
 
@@ -51,9 +52,9 @@ def test_a_schedule_key_of_a_wrong_type_stops_no_other(two: Stage) -> None:
     two.client.set(two.keys.schedule_prefix + "x", "foo")
     two.client.sadd(two.keys.schedules, "x")
     assert "WRONGTYPE" in two.reader.schedule("x").error
-    stored = two.reader.definitions()
-    assert (stored["x"].owner, stored["x"].definition) == ("", b"")
-    assert stored["good"].definition
+    stored = two.reader.digests(["x", "good", "absent"])
+    assert (stored["x"], stored["absent"]) == ("", "")
+    assert stored["good"] == definition_digest(two.reader.definition("good"))
 
 
 def test_stats_of_a_wrong_type_or_junk_are_told(two: Stage) -> None:
@@ -68,7 +69,7 @@ def test_what_can_be_no_id_is_listed_and_is_none(two: Stage) -> None:
     (view,) = (view for view in two.reader.schedules() if view.schedule is None)
     assert (view.id, view.error) == ("\\xff", "it can't be read: its id is not UTF-8 text")
     assert two.reader.ids() == ["bad", "good"]
-    assert set(two.reader.definitions()) == {"bad", "good"}
+    assert set(two.reader.walk()) == {"bad", "good"}
 
 
 @pytest.mark.parametrize(

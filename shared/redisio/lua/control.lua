@@ -2,6 +2,7 @@
 --
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 schedule   6 ledger   7 its own ledger
 --       8 its stats   9 its outstanding jobs   10 its waiting fire   11 schedules with one   12 paused for a while
+--       13 schedules that an app declares
 -- ARGV  1 {action, id, actor, reason, bound, bounds, revision, cursor, moved (the new cursor), next, due,
 --          missed: false or the second part of a ledger entry, until: when a pause ends, or false}
 --         revision and cursor are what the caller read (for resume, which plans from them); else false
@@ -13,7 +14,7 @@ local held = redis.call('HMGET', key, 'rev', 'status', 'cursor')
 local status = held[2]
 if not held[1] then return 'gone' end
 
-for i, command in ipairs({'SCARD', 'ZCARD', 'XLEN', 'EXISTS', 'HLEN', 'LLEN', 'LLEN', 'HLEN', 'ZCARD', 'GET', 'ZCARD', 'ZCARD'}) do
+for i, command in ipairs({'SCARD', 'ZCARD', 'XLEN', 'EXISTS', 'HLEN', 'LLEN', 'LLEN', 'HLEN', 'ZCARD', 'GET', 'ZCARD', 'ZCARD', 'SCARD'}) do
   local blocked = try(command, KEYS[i])
   if blocked then return 'error: ' .. blocked end
 end
@@ -70,6 +71,7 @@ local function remove()
   redis.call('ZREM', KEYS[2], c.id)
   redis.call('ZREM', KEYS[12], c.id)
   redis.call('SREM', KEYS[1], c.id)
+  redis.call('SREM', KEYS[13], c.id)
   return 'done'
 end
 

@@ -3,10 +3,11 @@
 -- Revisions rise by one, from Redis' clock (ms) when the schedule was added: one that was removed and added anew, or
 -- added to a Redis that had lost it, has none in common with what a beat or a person still remembers of it.
 --
--- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 ledger
+-- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 ledger   6 schedules that an app declares
 -- ARGV  1 header: {schedule, own_ledger (prefixes), actor, reason, bound of the control log, bounds of ledgers}
 --       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields,
---          left: false or {cursor read, second part of a ledger entry}: what the old trigger had due and undecided}
+--          left: false or {cursor read, second part of a ledger entry}: what the old trigger had due and undecided,
+--          whether an app declares it}
 --         fields: a flat list that replaces what is stored of the definition
 -- returns {code, revision} per item: added, changed, or conflict and the revision that is stored;
 --         {'refused', why} where a key stands in the way
@@ -63,6 +64,7 @@ for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
     codes[i] = {'changed', revision}
   end
   if codes[i][1] == 'added' or codes[i][1] == 'changed' then
+    redis.call(item[9] and 'SADD' or 'SREM', KEYS[6], item[1])
     redis.call('XADD', control, 'MAXLEN', '~', h.bound, '*', 'action', codes[i][1], 'schedule', item[1],
       'actor', h.actor, 'reason', h.reason)
   end

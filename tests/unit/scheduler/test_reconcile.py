@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from scheduler.reconcile import Stored, diff, is_older
-
-
-def stored(owner: str = "app", **definitions: bytes) -> dict[str, Stored]:
-    return {name: Stored(owner=owner, definition=value) for name, value in definitions.items()}
+from scheduler.reconcile import diff, is_older
 
 
 def test_a_diff_names_what_has_to_happen_to_each() -> None:
-    found = diff({"new": b"1", "changed": b"2", "same": b"1"}, stored(changed=b"1", same=b"1", old=b"1"))
+    declared = {"new": "1", "changed": "2", "same": "1"}
+    found = diff(declared, {"new": "", "changed": "1", "same": "1"}, {"changed", "same", "old"})
     assert (found.add, found.change, found.remove, found.same) == (("new",), ("changed",), ("old",), ("same",))
 
 
+def test_what_was_made_at_run_time_and_is_declared_now_is_changed() -> None:
+    found = diff({"mine": "1"}, {"mine": "2"}, owned=set())
+    assert (found.add, found.change) == ((), ("mine",))
+
+
 def test_what_was_made_at_run_time_stays() -> None:
-    assert diff({}, stored("runtime", kept=b"1")).is_empty
+    assert diff({}, {}, owned=set()).is_empty
 
 
 def test_an_empty_set_is_refused() -> None:
-    assert diff({}, stored(a=b"1")).refusal()
+    assert diff({}, {}, {"a"}).refusal()
 
 
 def test_a_sharply_smaller_set_is_refused() -> None:
-    assert diff({"a0": b"1"}, stored(**{f"a{i}": b"1" for i in range(10)})).refusal()
+    assert diff({"a0": "1"}, {"a0": "1"}, {f"a{i}" for i in range(10)}).refusal()
 
 
 def test_one_removed_of_few_is_a_wish() -> None:
-    assert diff({"a": b"1"}, stored(a=b"1", b=b"1")).refusal() is None
+    assert diff({"a": "1"}, {"a": "1"}, {"a", "b"}).refusal() is None
 
 
 def test_an_older_version_is_told_from_a_newer_one() -> None:
