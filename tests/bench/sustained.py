@@ -72,7 +72,7 @@ class Run:
 
     def row(self, label: str) -> list[object]:
         late = [f"{percentile(self.lateness, share):.1f}" for share in (0.5, 0.99, 1)] if self.lateness else ["–"] * 3
-        cpu = (f"{self.cpu:.1f}", f"{self.server_cpu:.1f}")
+        cpu = (f"{self.cpu:.2f}", f"{self.server_cpu:.2f}")
         return [label, *late, self.missing, self.double, *cpu, f"{self.rss:.0f}"]
 
 

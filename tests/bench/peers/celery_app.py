@@ -24,7 +24,7 @@ def make(url: str, count: int) -> Any:
     from celery.schedules import schedule
 
     app = Celery("peers", broker=redis_url(url))
-    app.conf.redbeat_redis_url = redis_url(url)
+    app.conf.redbeat_redis_url = url
     app.conf.task_ignore_result = True
     app.conf.beat_schedule = {
         f"s{number}": {
