@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
 from bench_jobs import Nothing
 
@@ -33,7 +34,9 @@ def far_away() -> SchedulerManager:
     return manager
 
 
+@cache
 def __getattr__(name: str) -> SchedulerManager:
+    """Made when it is asked for: each app reads variables that are set for it alone."""
     makers = {"every_second_app": every_second, "far_away_app": far_away}
     if name not in makers:
         raise AttributeError(name)

@@ -1,6 +1,6 @@
 """What the benchmarks stand on: a server of their own, a real beat beside it, and figures of processes from /proc.
 
-A benchmark measures from outside: the beat is `rqbeat run` in a process of its own, and nothing in it is told that it is
+A benchmark measures from outside: the beat is `rqbeat run` in a process of its own, and nothing tells it that it is
 being measured.
 """
 
@@ -43,7 +43,10 @@ def own_server() -> Iterator[tuple[OwnServer, Any, Settings]]:
 def process(arguments: Sequence[str], log: Path, cwd: Path = HERE, **environment: object) -> Iterator[int]:
     """The pid of a program while it runs; it is ended with SIGTERM. What it says goes into `log`."""
     surroundings = {**os.environ, **{name: str(value) for name, value in environment.items()}}
-    with log.open("wb") as sink, subprocess.Popen(arguments, cwd=cwd, env=surroundings, stdout=sink, stderr=sink) as one:
+    with (
+        log.open("wb") as sink,
+        subprocess.Popen(arguments, cwd=cwd, env=surroundings, stdout=sink, stderr=sink) as one,
+    ):
         try:
             yield one.pid
         finally:
@@ -111,7 +114,7 @@ def surroundings(client: Any) -> str:
     info = client.info("server")
     server = f"{info.get('server_name', 'redis')} {info.get('valkey_version') or info['redis_version']}"
     libraries = ", ".join(f"{name} {version(name)}" for name in ("redis", "rq", "msgpack"))
-    return f"{os.cpu_count()} × {_cpu()}, {platform.system()}, Python {platform.python_version()}, {server}, {libraries}"
+    return f"{os.cpu_count()} cores of {_cpu()}, {platform.system()}, Python {platform.python_version()}, {server}, {libraries}"
 
 
 def _cpu() -> str:

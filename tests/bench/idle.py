@@ -53,7 +53,8 @@ class Idle:
     each: float
 
     def row(self, label: str) -> list[object]:
-        return [label, f"{self.first:.2f}", f"{self.cpu:.2f}", f"{self.rss:.0f}", f"{self.peak:.0f}", f"{self.each:,.0f}"]
+        each = f"{self.each:,.0f}" if self.each else "-"
+        return [label, f"{self.first:.2f}", f"{self.cpu:.2f}", f"{self.rss:.0f}", f"{self.peak:.0f}", each]
 
 
 @dataclass(slots=True)
@@ -118,7 +119,7 @@ def runtime(count: int, seconds: float) -> Iterator[tuple[str, Idle | str]]:
     with own_server() as (server, client, settings):
         empty = client.info("memory")["used_memory"]
         store(client, settings, count)
-        each = (client.info("memory")["used_memory"] - empty) / count
+        each = (client.info("memory")["used_memory"] - empty) / count if count >= 1000 else 0.0
         yield f"{count:,} made at run time", figures(server, client, settings, "nothing_declared", count, seconds, each)
 
 
@@ -174,7 +175,7 @@ def verdict(found: dict[str, Idle | str]) -> Iterator[str]:
         if isinstance(one, Idle) and isinstance(base, Idle):
             more, later = one.rss - base.rss, one.first - base.first
             yield f"{label}: {more:+.0f} MB ({'within' if more <= 20 else 'NOT within'} 20) against {first}"
-            yield f"{label}: first decision {later:+.2f} s ({'within' if later <= 2 else 'NOT within'} 2) against {first}"
+            yield f"{label}: first decision {later:+.2f} s ({'within' if later <= 2 else 'NOT within'} 2)"
 
 
 def options() -> argparse.Namespace:
@@ -193,7 +194,7 @@ def rows(chosen: argparse.Namespace) -> Iterator[tuple[str, Idle | str]]:
 
 
 def shown(label: str, one: Idle | str) -> Sequence[object]:
-    return one.row(label) if isinstance(one, Idle) else [f"{label}: {one}", *["–"] * (len(HEAD) - 1)]
+    return one.row(label) if isinstance(one, Idle) else [f"{label}: {one}", *["-"] * (len(HEAD) - 1)]
 
 
 def main() -> None:
