@@ -114,7 +114,8 @@ def surroundings(client: Any) -> str:
     info = client.info("server")
     server = f"{info.get('server_name', 'redis')} {info.get('valkey_version') or info['redis_version']}"
     libraries = ", ".join(f"{name} {version(name)}" for name in ("redis", "rq", "msgpack"))
-    return f"{os.cpu_count()} cores of {_cpu()}, {platform.system()}, Python {platform.python_version()}, {server}, {libraries}"
+    machine = f"{os.cpu_count()} cores of {_cpu()}, {platform.system()}"
+    return f"{machine}, Python {platform.python_version()}, {server}, {libraries}"
 
 
 def _cpu() -> str:

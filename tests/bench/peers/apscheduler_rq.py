@@ -1,4 +1,4 @@
-"""APScheduler 3, its jobs enqueueing to RQ, as its user guide has it: a blocking scheduler with its default pool of ten.
+"""APScheduler 3, its jobs enqueueing to RQ, as its user guide has it: a blocking scheduler, its default pool of ten.
 
 Its jobs are kept in memory, its default store, which is its fastest.
 """
