@@ -29,7 +29,7 @@ from shared.settings import Settings
 
 CHUNK = 10_000
 STORED_A_SECOND = 3000
-PATIENCE_SECONDS = 240
+PATIENCE_SECONDS = 120
 HEAD = (
     "",
     "RSS MB",
