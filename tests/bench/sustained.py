@@ -98,8 +98,8 @@ class Watcher:
         self.seen += [(now, entry) for entry in (found if self._is_right else reversed(found))]
 
 
-def watched(form: Form, watcher: Watcher, pid: int, server_pid: int | None, schedule_of: Any) -> Run:
-    """Watch a program that has been started through all of a form."""
+def watched(form: Form, watcher: Watcher, pid: int, server_pid: int | None, made_by: Any) -> Run:
+    """Watch a program that has been started through all of a form. `made_by` is its adapter."""
     watcher.until(form.first / 1000)
     before = [cpu_seconds(pid), cpu_seconds(server_pid)]
     watcher.until(form.end)
@@ -108,40 +108,47 @@ def watched(form: Form, watcher: Watcher, pid: int, server_pid: int | None, sche
     watcher.until(form.end + DRAIN_SECONDS)
     arrivals: dict[int, list[float]] = {number: [] for number in range(form.count)}
     for instant, entry in watcher.seen:
-        arrivals[schedule_of(entry)].append(instant * 1000)
-    late, missing, double = judged(form, arrivals)
+        arrivals[made_by.schedule_of(entry)].append(instant * 1000)
+    late, missing, double = judged(form, arrivals, form.seconds + (0 if made_by.ENDS else DRAIN_SECONDS))
     return Run(lateness=late, missing=missing, double=double, cpu=spent[0], server_cpu=spent[1], rss=rss)
 
 
-def judged(form: Form, arrivals: dict[int, list[float]]) -> tuple[list[float], int, int]:
-    """Lateness of all fires, how many nominal times have no job, and how many jobs stand for none of their own."""
+def judged(form: Form, arrivals: dict[int, list[float]], fires: int) -> tuple[list[float], int, int]:
+    """Lateness of all fires, how many nominal times have no job, and how many jobs stand for none of their own.
+
+    A program that knows no end goes on beyond the form: `fires` is how many each schedule may have.
+    """
     late: list[float] = []
     double = 0
     for number, instants in arrivals.items():
-        found = list(matched(form, number, [at for at in instants if at >= form.nominal(number, 0)]))
+        found = list(matched(form, number, [at for at in instants if at >= form.nominal(number, 0)], fires))
         late += [one for one in found if one is not None]
         double += found.count(None)
     return late, form.count * form.seconds - len(late), double
 
 
-def matched(form: Form, number: int, instants: Sequence[float]) -> Iterator[float | None]:
+def matched(form: Form, number: int, instants: Sequence[float], fires: int) -> Iterator[float | None]:
     """The lateness of each job, from the last one backwards; None for one that is left without a nominal time.
 
-    Programs that know no end go on beyond the form: what can only stand for a later nominal time is none of it.
+    What stands for a nominal time beyond the form is none of it.
     """
-    ceiling = form.seconds + DRAIN_SECONDS
+    ceiling = fires
     for at in sorted(instants, reverse=True):
-        latest = min(ceiling - 1, int((at - form.nominal(number, 0)) // 1000))
-        if latest < 0:
+        ceiling = min(ceiling - 1, int((at - form.nominal(number, 0)) // 1000))
+        if ceiling < 0:
             yield None
-        elif latest < form.seconds:
-            yield at - form.nominal(number, latest)
-        ceiling = latest if latest >= 0 else ceiling
+        elif ceiling < form.seconds:
+            yield at - form.nominal(number, ceiling)
 
 
-def rqbeat_number(entry: bytes) -> int:
-    """The slug of a job's id is the schedule's, a number."""
-    return int(entry.partition(b"-")[0])
+class RqbeatJobs:
+    """What the adapters of peers tell, for rqbeat: the slug of a job's id is its schedule's, a number."""
+
+    ENDS = True
+
+    @staticmethod
+    def schedule_of(entry: bytes) -> int:
+        return int(entry.partition(b"-")[0])
 
 
 def rqbeat_run(form: Form) -> tuple[Run, list[float]]:
@@ -149,7 +156,7 @@ def rqbeat_run(form: Form) -> tuple[Run, list[float]]:
     numbers = f"{form.count} {form.first} {form.step} {form.seconds}"
     with own_server() as (server, client, settings):
         with beat(server, "bench_app:every_second_app", RQBENCH_FORM=numbers) as pid:
-            run = watched(form, Watcher(client, "rq:queue:default", "right"), pid, server.pid, rqbeat_number)
+            run = watched(form, Watcher(client, "rq:queue:default", "right"), pid, server.pid, RqbeatJobs)
         return run, ledger_lateness(client, settings)
 
 
@@ -167,7 +174,7 @@ def peer_run(peer: ModuleType, python: str, form: Form) -> Run | str:
         command = [python, str(HERE / "peers" / f"{peer.__name__}.py"), server.url, *numbers]
         with process(command, folder / "peer.log", cwd=HERE / "peers", RQBENCH_FOLDER=folder) as pid:
             try:
-                return watched(form, Watcher(client, peer.KEY, peer.GROWS), pid, server.pid, peer.schedule_of)
+                return watched(form, Watcher(client, peer.KEY, peer.GROWS), pid, server.pid, peer)
             except (LookupError, OSError):  # it has ended by itself
                 said = (folder / "peer.log").read_text(errors="replace").splitlines()
                 return said[-1] if said else "it said nothing"

@@ -11,6 +11,7 @@ LABEL = "APScheduler + RQ"
 NEEDS = ("APScheduler", "rq")
 KEY = "rq:queue:default"
 GROWS = "right"
+ENDS = True
 FORMS = ("spread", "same")
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 KEY = "celery"
 GROWS = "left"
+ENDS = False
 FORMS = ("same",)
 
 

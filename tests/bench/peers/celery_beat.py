@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from celery_app import FORMS, GROWS, KEY, beat, schedule_of
+from celery_app import ENDS, FORMS, GROWS, KEY, beat, schedule_of
 
-__all__ = ["FORMS", "GROWS", "KEY", "LABEL", "NEEDS", "schedule_of"]
+__all__ = ["ENDS", "FORMS", "GROWS", "KEY", "LABEL", "NEEDS", "schedule_of"]
 
 LABEL = "Celery beat"
 NEEDS = ("celery", "redis")

@@ -11,6 +11,7 @@ LABEL = "rq-scheduler"
 NEEDS = ("rq-scheduler", "rq")
 KEY = "rq:queue:default"
 GROWS = "right"
+ENDS = True
 FORMS = ("same",)
 
 

@@ -9,6 +9,7 @@ LABEL = "taskiq"
 NEEDS = ("taskiq", "taskiq-redis")
 KEY = "taskiq"
 GROWS = "left"
+ENDS = False
 FORMS = ("same",)
 
 
