@@ -26,6 +26,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -247,7 +248,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--slow-seconds", type=int, default=30)
     parser.add_argument("--peers", default=os.environ.get("RQBENCH_PEERS", sys.executable))
     parser.add_argument("--only", nargs="*", choices=PEERS, default=PEERS)
-    return parser.parse_args()
+    found = parser.parse_args()
+    found.peers = str(Path(found.peers).absolute())  # peers are started in a folder of their own
+    return found
 
 
 def main() -> None:
