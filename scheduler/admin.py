@@ -23,7 +23,7 @@ from shared.clock import Clock
 from shared.errors import ConflictError, RqbeatError, StoreRefusedError, StoreUnavailableError
 from shared.keys import Keys
 from shared.redisio.connection import Client, server_now, store_errors, text
-from shared.redisio.scripts import Script, pack
+from shared.redisio.scripts import Call, Script, pack
 
 CONTROL_BOUND = 10_000
 BATCH = 500
@@ -125,6 +125,12 @@ class Admin:
         """Forget a schedule. Jobs that it enqueued are not touched."""
         return self._act(schedule_id, {"action": "remove"}, reason) == "done"
 
+    def remove_all(self, ids: Sequence[str], reason: str = "") -> None:
+        """Forget schedules, without waiting for each; those that are gone already are no error."""
+        calls = [self._control_call(schedule_id, {"action": "remove"}, reason) for schedule_id in ids]
+        for schedule_id, code in zip(ids, self._control.each(calls, in_flight=BATCH), strict=True):
+            self._check_control(schedule_id, text(code), may_be_gone=True)
+
     def mend(self, finding: Finding) -> None:
         """Write nominal times that nothing was decided about into the ledger, as missed(error)."""
         keys, name = self._keys, finding.schedule
@@ -192,6 +198,11 @@ class Admin:
         return [(text(code), revision) for code, revision in reply]
 
     def _act(self, schedule_id: str, arguments: dict[str, object], reason: str) -> str:
+        code = text(self._control(*self._control_call(schedule_id, arguments, reason)))
+        self._check_control(schedule_id, code)
+        return code
+
+    def _control_call(self, schedule_id: str, arguments: dict[str, object], reason: str) -> Call:
         common = {
             "id": schedule_id,
             "actor": self._actor,
@@ -199,12 +210,13 @@ class Admin:
             "bound": CONTROL_BOUND,
             "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
         }
-        code = text(self._control(self._control_keys(schedule_id), [pack({**common, **arguments})]))
-        if code == "gone":
+        return self._control_keys(schedule_id), [pack({**common, **arguments})]
+
+    def _check_control(self, schedule_id: str, code: str, *, may_be_gone: bool = False) -> None:
+        if code == "gone" and not may_be_gone:
             raise no_such(schedule_id)
         if code.startswith("error: "):
             raise StoreRefusedError(f"schedule {schedule_id!r} was not changed: {code.removeprefix('error: ')}")
-        return code
 
     def _resumption(self, schedule_id: str) -> dict[str, object]:
         """What resuming comes to, planned from what is stored now."""

@@ -49,7 +49,7 @@ class Beat:
         self._bell = bell
         self._observer = observer
         self._chores = deque(chores)
-        self._has_chores = False
+        self._chores_left = 0
         self._on_trouble = on_trouble
         self._reached = reached
         self._ticker = Ticker(timetable, clock, observer, self._may_go_on, reached)
@@ -89,9 +89,9 @@ class Beat:
             self._ticker.forget()
             return self._leader.seconds_left()
         self._decide(lease)
-        if self._has_chores:
-            self._do_chores()
-        return max(0.0, min(self._leader.seconds_left(), self._seconds_to_next()))
+        if self._chores_left:
+            self._do_next_chore()
+        return 0.0 if self._chores_left else max(0.0, min(self._leader.seconds_left(), self._seconds_to_next()))
 
     def _decide(self, lease: Lease) -> None:
         if self._ticker.is_due() and not self._ticker.tick(lease):
@@ -130,19 +130,17 @@ class Beat:
         if renewal:
             self._ticker.told(renewal)
         self._observer.state({"state": "leader" if self._leader.lease else "standby", "error": ""})
-        self._has_chores = bool(self._chores)
+        self._chores_left = len(self._chores)
 
-    def _do_chores(self) -> None:
-        """Those that fit in before the lease is to be renewed, at least one; the next time, those that did not.
+    def _do_next_chore(self) -> None:
+        """One of those that are left in this second: fires come between, and so does the lease.
 
-        After the fires, and never all at any price: on a slow line the chores alone would outlast the lease.
+        Never all at any price: on a slow line the chores alone would outlast the lease. The next second goes on with
+        those that were not reached.
         """
-        self._has_chores = False
-        for _ in range(len(self._chores)):
-            self._chores.rotate(-1)
-            self._do_chore(self._chores[-1])
-            if self._leader.seconds_left() <= 0:
-                return
+        self._chores_left -= 1
+        self._chores.rotate(-1)
+        self._do_chore(self._chores[-1])
 
     def _do_chore(self, chore: Callable[[], object]) -> None:
         """A chore that fails for any reason but Redis' must not stop the fires."""

@@ -246,7 +246,9 @@ class Ticker:
     def _go_on(self, planned: Planned) -> None:
         """A schedule that fires again soon need not be read again: what it is decided up to is known."""
         plan = planned.plan
-        if plan.due is not None and plan.due <= self._covered:
+        if plan.due is None:
+            self._definitions.forget(plan.schedule_id)
+        elif plan.due <= self._covered:
             self._coming.append(
                 DueRow(
                     id=plan.schedule_id,

@@ -13,7 +13,6 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from scheduler import reconcile
 from scheduler.admin import Admin
@@ -31,7 +30,7 @@ from scheduler.schedule import Schedule, definition_digest
 from scheduler.selfaudit import SelfAudit
 from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
-from shared.errors import NotFoundError, RefusedChangeError, RqbeatError, StoreError, StoreUnavailableError
+from shared.errors import RefusedChangeError, RqbeatError, StoreError, StoreUnavailableError
 from shared.redisio.connection import Client, check_server, connect
 from shared.redisio.dispatch import Promoter
 from shared.redisio.presence import Presence
@@ -43,7 +42,6 @@ log = logging.getLogger("rqbeat.beat")
 DRY_RUN_MOST = 10_000
 SAY_SECONDS = 5.0
 RECONCILE_SECONDS = 10.0
-PRUNE_SECONDS = 30.0
 AUDIT_SECONDS = 60.0
 
 
@@ -118,7 +116,7 @@ def build_beat(
             chores.stop_replaced,
             admin.resume_due,
             Seldom(chores.reconcile, RECONCILE_SECONDS, clock),
-            Seldom(chores.prune, PRUNE_SECONDS, clock),
+            chores.prune,
             Seldom(SelfAudit(Reader(client, keys)), AUDIT_SECONDS, clock),
         ],
         reached=kill_at(settings.failpoint),
@@ -272,9 +270,7 @@ class Declared:
         touched = {*found.add, *found.change}
         chosen = [item for item in self._schedules if item.id in touched and self._is_plannable(item)]
         self._admin.upsert(chosen, "declared by the app")
-        for schedule_id in found.remove:
-            with suppress(NotFoundError):  # another beat of the same app was quicker
-                self._admin.remove(schedule_id, "no longer declared by the app")
+        self._admin.remove_all(found.remove, "no longer declared by the app")
         self._admin.set_app_version(self._version)
 
     def _is_plannable(self, schedule: Schedule) -> bool:

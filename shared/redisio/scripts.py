@@ -47,11 +47,11 @@ class Script:
             except redis.exceptions.NoScriptError:
                 return self._client.eval(self._text, len(keys), *keys, *args)
 
-    def each(self, calls: Iterable[Call]) -> Iterator[Any]:
+    def each(self, calls: Iterable[Call], in_flight: int = IN_FLIGHT) -> Iterator[Any]:
         """Run it for each of these, and yield the replies in their order; raises StoreError.
 
-        The next call is made while Redis works on the ones before, so that neither waits for the other. One that Redis
-        did not know the script for is sent again, and may then run after the next one.
+        The next call is made while Redis works on up to `in_flight` before it, so that neither waits for the other. One
+        that Redis did not know the script for is sent again, and may then run after the next one.
         """
         with store_errors(), _connection(self._client) as connection:
             sent: deque[Call] = deque()
@@ -59,7 +59,7 @@ class Script:
                 sent.append(call)
                 keys, args = call
                 connection.send_command("EVALSHA", self._hash, len(keys), *keys, *args)
-                if len(sent) == IN_FLIGHT:
+                if len(sent) == in_flight:
                     yield self._reply(connection, sent.popleft())
             while sent:
                 yield self._reply(connection, sent.popleft())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ALL = ("idle", "flat", "sustained", "burst", "cron", "simulation")
-PLAIN = ("cron", "simulation")
+PLAIN = ("burst", "cron", "simulation")
 """These print columns of text, not Markdown."""
 
 
