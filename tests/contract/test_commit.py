@@ -257,9 +257,14 @@ def test_a_record_that_lacks_a_field_stops_its_schedule_alone(stage: Stage, fiel
     assert len(stage.queued()) == 1
 
 
-@pytest.mark.parametrize(("name", "value"), [("rq:scheduled:broken", "text"), ("rqbeat:waiting:bad", b"\xc1")])
-def test_what_only_some_policies_touch_is_looked_at_beforehand(stage: Stage, name: str, value: Any) -> None:
-    bad, good = stage.add("bad", queue="broken", overlap="replace"), stage.add("good", catchup_limit=1)
+@pytest.mark.parametrize(
+    ("overlap", "name", "value"),
+    [("replace", "rq:scheduled:broken", "text"), ("buffer", "rqbeat:waiting:bad", b"\xc1")],
+)
+def test_what_only_some_policies_touch_is_looked_at_beforehand(
+    stage: Stage, overlap: str, name: str, value: Any
+) -> None:
+    bad, good = stage.add("bad", queue="broken", overlap=overlap), stage.add("good", catchup_limit=1)
     stage.client.set(name, value)
     results = stage.commit(stage.plan(bad), stage.plan(good))
     assert [result.code for result in results] == ["error", "ok"]

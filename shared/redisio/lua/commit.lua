@@ -38,12 +38,11 @@ if fenced(leader, h.owner, h.term) then return {'fenced'} end
 local c = surroundings(KEYS, h)
 local HOLD_MS = 1000
 
-local function latest_due(fires)
-  local latest = 0
-  for _, f in ipairs(fires) do
-    latest = math.max(latest, f[3])
+local function is_early(fires)
+  for i = 1, #fires do
+    if fires[i][3] > c.now then return true end
   end
-  return latest
+  return false
 end
 
 local function has_failed_too_often(s)
@@ -60,15 +59,15 @@ local function judge(p)
   if s.cursor ~= p[3] then
     return s.cursor >= p[4] and 'already' or 'moved', ''
   end
-  if latest_due(p[7]) > c.now then return 'early', '' end
+  if is_early(p[7]) then return 'early', '' end
   return 'ok', '', s
 end
 
 -- What else speaks against it: a key of a wrong type, or too many failures. Reads only.
-local function judge_further(p, s)
-  local blocked = obstacle(s)
+local function judge_further(s)
+  local blocked = obstacle(c, s)
   if blocked then return 'error', blocked end
-  local is_worn = s.p.pause_after > 0 and #p[7] > 0 and has_failed_too_often(s)
+  local is_worn = s.p.pause_after > 0 and #s.plan[7] > 0 and has_failed_too_often(s)
   return is_worn and 'paused' or 'ok', ''
 end
 
@@ -76,9 +75,10 @@ end
 -- once, since mostly the answer is no. Reads only.
 local function has_others(judged)
   local keys = {}
-  for _, j in ipairs(judged) do
-    keys[#keys + 1] = j.s.outstanding
-    keys[#keys + 1] = j.s.waiting
+  for i = 1, #judged do
+    local s = judged[i]
+    if s.p.instances > 0 then keys[#keys + 1] = outstanding_key(c, s) end
+    if s.p.overlap == 'buffer' then keys[#keys + 1] = waiting_key(c, s) end
   end
   return count_existing(keys) > 0
 end
@@ -86,11 +86,13 @@ end
 -- Whether any of these fires was enqueued before. Reads only.
 local function has_enqueued(judged)
   local keys = {}
-  for _, j in ipairs(judged) do
-    for _, f in ipairs(j.plan[7]) do
-      if f[1] == 'enqueue' then
-        keys[#keys + 1] = dedupe_key(c, j.s, f)
-        keys[#keys + 1] = h.job .. f[5]
+  for i = 1, #judged do
+    local s = judged[i]
+    local fires = s.plan[7]
+    for k = 1, #fires do
+      if fires[k][1] == 'enqueue' then
+        keys[#keys + 1] = dedupe_key(c, s, fires[k])
+        keys[#keys + 1] = h.job .. fires[k][5]
       end
     end
   end
@@ -125,7 +127,8 @@ local function complete(s)
 end
 
 -- Move the cursor and the index.
-local function advance(p, s, cursor)
+local function advance(s, cursor)
+  local p = s.plan
   local is_over = not p[6] or is_spent(s)
   local upcoming = not is_over and digits(p[5]) or ''
   write_schedule(s, 'cursor', digits(cursor), 'next', upcoming)
@@ -147,12 +150,13 @@ local function hold(s, cursor)
   move_later(s, c.now + HOLD_MS)
 end
 
-local function apply(p, s)
+local function apply(s)
   if s.p.instances > 0 then count_live(c, s) end
   if s.p.overlap == 'buffer' and not s.is_alone then release(c, s) end
-  local settled, cursor = {}, p[3]
-  for i, f in ipairs(p[7]) do
+  local settled, cursor, fires = {}, s.plan[3], s.plan[7]
+  for i = 1, #fires do
     if is_spent(s) then break end
+    local f = fires[i]
     local outcome, reason = settle(s, f)
     if outcome == 'held' then
       hold(s, cursor)
@@ -163,7 +167,7 @@ local function apply(p, s)
       settled[#settled + 1] = {i - 1, outcome, reason}
     end
   end
-  advance(p, s, is_spent(s) and cursor or p[4])
+  advance(s, is_spent(s) and cursor or s.plan[4])
   return 'ok', s.trouble or '', settled
 end
 
@@ -183,10 +187,11 @@ end
 -- The plans that their schedules' records allow. A second plan for a schedule would be judged too early: by what the
 -- first will have changed.
 local function judge_records()
-  local judged, seen = {}, {}
+  local judged, places, seen = {}, {}, {}
   local blocked = try('ZCARD', c.timetable) or try('LLEN', c.ledger) or try('SCARD', c.queues) or try('ZCARD', c.waiters)
     or try('ZCARD', c.stopping) or try('ZCARD', completed)
-  for i, p in ipairs(plans) do
+  for i = 1, #plans do
+    local p = plans[i]
     local code, detail, s = 'moved', '', nil
     if blocked then
       code, detail = 'error', blocked
@@ -195,28 +200,30 @@ local function judge_records()
     end
     seen[p[1]] = true
     if s then
-      judged[#judged + 1] = {index = i, plan = p, s = s, code = code, detail = detail}
+      s.plan = p
+    judged[#judged + 1], places[#places + 1] = s, i
     else
       tell(i, code, detail, {})
     end
   end
-  return judged
+  return judged, places
 end
 
-local judged = judge_records()
+local judged, places = judge_records()
 local is_alone = not has_others(judged)
 c.is_new = not has_enqueued(judged)
-for _, j in ipairs(judged) do
-  j.s.is_alone = is_alone
-  j.code, j.detail = judge_further(j.plan, j.s)
+local codes, details = {}, {}
+for i, s in ipairs(judged) do
+  s.is_alone = is_alone
+  codes[i], details[i] = judge_further(s)
 end
-for _, j in ipairs(judged) do
-  if j.code == 'paused' then
-    tell(j.index, pause(j.s))
-  elseif j.code == 'error' then
-    tell(j.index, j.code, j.detail, {})
+for i, s in ipairs(judged) do
+  if codes[i] == 'paused' then
+    tell(places[i], pause(s))
+  elseif codes[i] == 'error' then
+    tell(places[i], 'error', details[i], {})
   else
-    tell(j.index, apply(j.plan, j.s))
+    tell(places[i], apply(s))
   end
 end
 flush(c)

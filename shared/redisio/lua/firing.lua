@@ -73,10 +73,12 @@ local function read_schedule(c, id)
   return nil, {
     id = id, key = key, p = p, rev = tonumber(row[1]), status = row[2], cursor = tonumber(row[3]), head = row[5],
     count = tonumber(row[4]) or 0, error = row[7], latest = row[8], is_latest_live = false, live = 0, last = false,
-    is_alone = false, trouble = false, outstanding = c.h.outstanding .. id, own_ledger = c.h.own_ledger .. id,
-    waiting = c.h.waiting .. id,
+    is_alone = false, trouble = false, plan = false,  -- all here: a table that grows later is copied
   }
 end
+
+local function outstanding_key(c, s) return c.h.outstanding .. s.id end
+local function waiting_key(c, s) return c.h.waiting .. s.id end
 
 -- How many of these keys exist. Reads only.
 local function count_existing(keys)
@@ -86,14 +88,14 @@ local function count_existing(keys)
 end
 
 -- The key that stands in the way of enqueueing, or nil. `s.is_alone`: none of its other keys exists. Reads only.
-local function obstacle(s)
+local function obstacle(c, s)
   if s.p.blocked or s.is_alone then return s.p.blocked end
-  local err, held = try('ZCARD', s.outstanding)
-  if not err then err, held = try('GET', s.waiting) end
+  local err, held = try('ZCARD', outstanding_key(c, s))
+  if not err then err, held = try('GET', waiting_key(c, s)) end
   if err then return err end
   if not held then return nil end
   local can_unpack, f = pcall(cmsgpack.unpack, held)
-  if not can_unpack or type(f) ~= 'table' then return s.waiting .. ": what it holds can't be read" end
+  if not can_unpack or type(f) ~= 'table' then return waiting_key(c, s) .. ": what it holds can't be read" end
 end
 
 local function dedupe_key(c, s, f)
@@ -110,11 +112,12 @@ local function count_live(c, s)
   s.is_latest_live = s.latest and s.latest ~= '' and is_live(c, s.latest)
   s.live = s.is_latest_live and 1 or 0
   if s.is_alone then return end
-  for _, job_id in ipairs(redis.call('ZRANGE', s.outstanding, 0, -1)) do
+  local others = outstanding_key(c, s)
+  for _, job_id in ipairs(redis.call('ZRANGE', others, 0, -1)) do
     if is_live(c, job_id) then
       s.live = s.live + 1
     else
-      redis.call('ZREM', s.outstanding, job_id)
+      redis.call('ZREM', others, job_id)
     end
   end
 end
@@ -165,7 +168,7 @@ local function replace_job(c, s, job_id)
   redis.call('ZREM', s.p.scheduled_key, job_id)
   redis.call('HSET', key, 'status', 'canceled')
   redis.call('EXPIRE', key, CANCELED_SECONDS)
-  redis.call('ZREM', s.outstanding, job_id)
+  redis.call('ZREM', outstanding_key(c, s), job_id)
   s.live = s.live - 1
   return false
 end
@@ -173,7 +176,7 @@ end
 local function replace_all(c, s)
   flush(c)
   if s.is_latest_live then s.is_latest_live = replace_job(c, s, s.latest) end
-  for _, job_id in ipairs(redis.call('ZRANGE', s.outstanding, 0, -1)) do
+  for _, job_id in ipairs(redis.call('ZRANGE', outstanding_key(c, s), 0, -1)) do
     replace_job(c, s, job_id)
   end
 end
@@ -186,7 +189,7 @@ end
 
 -- A job becomes the latest; the one before, if it still lives, one of the others.
 local function succeed(c, s, job_id)
-  if s.is_latest_live then redis.call('ZADD', s.outstanding, c.now_text, s.latest) end
+  if s.is_latest_live then redis.call('ZADD', outstanding_key(c, s), c.now_text, s.latest) end
   s.latest, s.is_latest_live, s.live = job_id, true, s.live + 1
 end
 
@@ -216,12 +219,12 @@ end
 -- Write an entry into the schedule's own ledger, and gather it for the one over all. Where something else lies in the
 -- place of its own, that is told, and stops no fire.
 local function record_later(c, s, outcome, reason, about)
-  local packed = entry(c.now, outcome, reason, about)
-  local length = redis.pcall('RPUSH', s.own_ledger, packed)
+  local packed, key = entry(c.now, outcome, reason, about), c.h.own_ledger .. s.id
+  local length = redis.pcall('RPUSH', key, packed)
   if type(length) == 'table' then
-    s.trouble = s.own_ledger .. ': ' .. length.err
+    s.trouble = key .. ': ' .. length.err
   elseif length > c.h.bounds[2] then
-    redis.call('LTRIM', s.own_ledger, -c.h.bounds[2], -1)
+    redis.call('LTRIM', key, -c.h.bounds[2], -1)
   end
   c.entries[#c.entries + 1] = packed
 end
@@ -236,19 +239,19 @@ local function write_schedule(s, ...)
 end
 
 local function forget_waiting(c, s)
-  redis.call('DEL', s.waiting)
+  redis.call('DEL', waiting_key(c, s))
   redis.call('ZREM', c.waiters, s.id)
 end
 
 -- Let a fire wait; an older one that waited goes into it.
 local function supersede(c, s, f)
-  local held = redis.call('GET', s.waiting)
+  local held = redis.call('GET', waiting_key(c, s))
   if held then
     local old = cmsgpack.unpack(held)
     local about = cmsgpack.pack(s.id, old[2], old[2], 1, old[4], f[5], old[3])
     record_later(c, s, 'coalesced', 'buffer', about)
   end
-  redis.call('SET', s.waiting, cmsgpack.pack(f))
+  redis.call('SET', waiting_key(c, s), cmsgpack.pack(f))
   redis.call('ZADD', c.waiters, digits(f[3]), s.id)
 end
 
@@ -263,7 +266,7 @@ end
 -- Send a waiting fire on its way when it may go.
 -- Returns nominal, outcome, reason; nothing when it still waits.
 local function release(c, s)
-  local held = redis.call('GET', s.waiting)
+  local held = redis.call('GET', waiting_key(c, s))
   if not held then
     redis.call('ZREM', c.waiters, s.id)
     return nil

@@ -51,9 +51,15 @@ local function append(list, bound, ...)
 end
 
 -- A ledger entry: when it was decided and what came of it, then what it is about, packed: {schedule, nominal, until,
--- count, kind, job id or false, due}. It reads as a list of ten.
+-- count, kind, job id or false, due}. It reads as a list of ten. One script knows one `now`.
+local heads = {}
 local function entry(now, outcome, reason, about)
-  return '\154' .. cmsgpack.pack(now, outcome, reason) .. about
+  local head = heads[outcome .. reason]
+  if not head then
+    head = '\154' .. cmsgpack.pack(now, outcome, reason)
+    heads[outcome .. reason] = head
+  end
+  return head .. about
 end
 
 -- Write one entry into the ledger over all schedules and into the schedule's own; both bounded.

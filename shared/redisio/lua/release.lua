@@ -22,7 +22,7 @@ for _, id in ipairs(redis.call('ZRANGE', c.waiters, 0, ARGV[2] - 1)) do
   if not err and not s then
     redis.call('DEL', h.waiting .. id)
     redis.call('ZREM', c.waiters, id)
-  elseif s and (s.status == 'active' or s.status == 'completed') and not obstacle(s) then
+  elseif s and (s.status == 'active' or s.status == 'completed') and not obstacle(c, s) then
     released[#released + 1] = go_on(s)
   end
 end
