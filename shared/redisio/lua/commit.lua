@@ -37,6 +37,7 @@ local plans = cmsgpack.unpack(ARGV[2])
 if fenced(leader, h.owner, h.term) then return {'fenced'} end
 local c = surroundings(KEYS, h)
 local HOLD_MS = 1000
+local NONE = {}
 
 local function is_early(fires)
   for i = 1, #fires do
@@ -74,25 +75,25 @@ end
 -- Whether any of these schedules has jobs beside the latest, or a fire that waits. Like the next one asked of all at
 -- once, since mostly the answer is no. Reads only.
 local function has_others(judged)
-  local keys = {}
-  for i = 1, #judged do
+  local keys = {n = 0}
+  for i = 1, judged.n do
     local s = judged[i]
-    if s.p.instances > 0 then keys[#keys + 1] = outstanding_key(c, s) end
-    if s.p.overlap == 'buffer' then keys[#keys + 1] = waiting_key(c, s) end
+    if s.p.instances > 0 then add(keys, outstanding_key(c, s)) end
+    if s.p.overlap == 'buffer' then add(keys, waiting_key(c, s)) end
   end
   return count_existing(keys) > 0
 end
 
 -- Whether any of these fires was enqueued before. Reads only.
 local function has_enqueued(judged)
-  local keys = {}
-  for i = 1, #judged do
+  local keys = {n = 0}
+  for i = 1, judged.n do
     local s = judged[i]
     local fires = s.plan[7]
     for k = 1, #fires do
       if fires[k][1] == 'enqueue' then
-        keys[#keys + 1] = dedupe_key(c, s, fires[k])
-        keys[#keys + 1] = h.job .. fires[k][5]
+        add(keys, dedupe_key(c, s, fires[k]))
+        add(keys, h.job .. fires[k][5])
       end
     end
   end
@@ -116,8 +117,8 @@ local function settle(s, f)
 end
 
 local function move_later(s, due)
-  c.moves[#c.moves + 1] = digits(due)
-  c.moves[#c.moves + 1] = s.id
+  add(c.moves, digits(due))
+  add(c.moves, s.id)
 end
 
 local function complete(s)
@@ -153,7 +154,7 @@ end
 local function apply(s)
   if s.p.instances > 0 then count_live(c, s) end
   if s.p.overlap == 'buffer' and not s.is_alone then release(c, s) end
-  local settled, cursor, fires = {}, s.plan[3], s.plan[7]
+  local settled, cursor, fires = NONE, s.plan[3], s.plan[7]
   for i = 1, #fires do
     if is_spent(s) then break end
     local f = fires[i]
@@ -164,6 +165,7 @@ local function apply(s)
     end
     cursor = f[2]
     if f[1] == 'enqueue' and outcome ~= 'enqueued' then
+      if settled == NONE then settled = {} end
       settled[#settled + 1] = {i - 1, outcome, reason}
     end
   end
@@ -187,7 +189,7 @@ end
 -- The plans that their schedules' records allow. A second plan for a schedule would be judged too early: by what the
 -- first will have changed.
 local function judge_records()
-  local judged, places, seen = {}, {}, {}
+  local judged, places, seen = {n = 0}, {n = 0}, {}
   local blocked = try('ZCARD', c.timetable) or try('LLEN', c.ledger) or try('SCARD', c.queues) or try('ZCARD', c.waiters)
     or try('ZCARD', c.stopping) or try('ZCARD', completed)
   for i = 1, #plans do
@@ -201,7 +203,8 @@ local function judge_records()
     seen[p[1]] = true
     if s then
       s.plan = p
-    judged[#judged + 1], places[#places + 1] = s, i
+      add(judged, s)
+      add(places, i)
     else
       tell(i, code, detail, {})
     end

@@ -18,16 +18,22 @@ local LIVE = {queued = true, started = true, scheduled = true, deferred = true}
 local CANCELED_SECONDS = 86400
 local AT_ONCE = 4000  -- unpack takes less than 8,000 values
 
-local function in_chunks(items, write)
-  for i = 1, #items, AT_ONCE do
-    write(unpack(items, i, math.min(i + AT_ONCE - 1, #items)))
+-- A growing list; it knows its length, for which Lua would search anew at each item.
+local function add(list, item)
+  local n = list.n + 1
+  list.n, list[n] = n, item
+end
+
+local function in_chunks(list, write)
+  for i = 1, list.n, AT_ONCE do
+    write(unpack(list, i, math.min(i + AT_ONCE - 1, list.n)))
   end
 end
 
 local function surroundings(keys, h)
   local now = now_ms()
   return {
-    h = h, now = now, now_text = digits(now), policies = {}, pushes = {}, entries = {}, moves = {},
+    h = h, now = now, now_text = digits(now), policies = {}, pushes = {n = 0}, entries = {n = 0}, moves = {n = 0},
     timetable = keys[1], ledger = keys[3], queues = keys[4], waiters = keys[5], stopping = keys[6],
   }
 end
@@ -126,32 +132,33 @@ local function is_spent(s)
   return s.p.limit > 0 and s.count >= s.p.limit
 end
 
-local function flush_queue(c, queue)
-  local function at(command, key) return function(...) redis.call(command, key, ...) end end
-  in_chunks(queue.back, at('RPUSH', queue.key))
-  in_chunks(queue.front, at('LPUSH', queue.key))
-  in_chunks(queue.live, at('ZADD', queue.live_key))
-  redis.call('SADD', c.queues, queue.key)
+-- Push the jobs that were gathered under one policy. `live` lists the jobs of a queue that have not begun.
+local function flush_pushes(c, p)
+  local live = {n = 0}
+  for i = 1, p.pushes.n do
+    add(live, c.now_text)
+    add(live, p.pushes[i])
+  end
+  in_chunks(p.pushes, function(...) redis.call(p.front and 'LPUSH' or 'RPUSH', p.queue_key, ...) end)
+  in_chunks(live, function(...) redis.call('ZADD', p.live_key, ...) end)
+  redis.call('SADD', c.queues, p.queue_key)
+  p.pushes = nil
 end
 
 -- Write what was gathered.
 local function flush(c)
-  for _, queue in pairs(c.pushes) do flush_queue(c, queue) end
+  for i = 1, c.pushes.n do flush_pushes(c, c.pushes[i]) end
   in_chunks(c.entries, function(...) append(c.ledger, c.h.bounds[1], ...) end)
   in_chunks(c.moves, function(...) redis.call('ZADD', c.timetable, ...) end)
-  c.pushes, c.entries, c.moves = {}, {}, {}
+  c.pushes, c.entries, c.moves = {n = 0}, {n = 0}, {n = 0}
 end
 
 local function push_later(c, p, job_id)
-  local queue = c.pushes[p.queue_key]
-  if not queue then
-    queue = {key = p.queue_key, live_key = p.live_key, back = {}, front = {}, live = {}}
-    c.pushes[p.queue_key] = queue
+  if not p.pushes then
+    p.pushes = {n = 0}
+    add(c.pushes, p)
   end
-  local ids, live = p.front and queue.front or queue.back, queue.live
-  ids[#ids + 1] = job_id
-  live[#live + 1] = c.now_text
-  live[#live + 1] = job_id
+  add(p.pushes, job_id)
 end
 
 -- Take one predecessor out of the new job's way: what has not begun is canceled, what runs is to be stopped.
@@ -226,7 +233,7 @@ local function record_later(c, s, outcome, reason, about)
   elseif length > c.h.bounds[2] then
     redis.call('LTRIM', key, -c.h.bounds[2], -1)
   end
-  c.entries[#c.entries + 1] = packed
+  add(c.entries, packed)
 end
 
 -- Write what has become of a schedule, with some more of its fields.
