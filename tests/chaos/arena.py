@@ -10,7 +10,8 @@ import os
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +48,13 @@ class Tick(Job):
 
     def handle(self, n):
         import redis
-        with redis.Redis.from_url(os.environ["RQBEAT_REDIS_URL"]) as client:
-            client.rpush("chaos:runs", self.ctx.key)
+        with redis.Redis.from_url(os.environ["CHAOS_RUNS_URL"]) as client:
+            client.rpush("chaos:runs", f"{{self.ctx.key}} {{time.time()}}")
 
 time.sleep(max(0, float(os.environ.get("CHAOS_BARRIER", 0)) - time.time()))
 for n in range({count}):
-    scheduler.schedule(
-        Tick, IntervalTrigger({period}, start={start}, end={end}), id=f"tick-{{n}}", args=[n], **{options}
-    )
+    trigger = IntervalTrigger({periods}[n % {kinds}], start={start}, end={end})
+    scheduler.schedule(Tick, trigger, id=f"tick-{{n}}", args=[n], **{options})
 """
 
 
@@ -72,7 +72,10 @@ def rounds(count: int) -> int:
 
 
 class Arena:
-    """One Redis, its schedules and its beats. `url` is where beats go; the arena itself goes to the server."""
+    """One Redis, its schedules and its beats. `url` is where beats go; the arena itself goes to the server.
+
+    `runs` is the URL where jobs note that they ran: the same server, unless that is one that forgets.
+    """
 
     def __init__(self, direct: str, folder: Path) -> None:
         self.url = self.direct = direct
@@ -85,19 +88,27 @@ class Arena:
         self.program = RQBEAT
         self.end = 0.0
         self.has_workers = False
+        self.runs = direct
         self._started: list[Program] = []
+        self._newest: LedgerEntry | None = None
+        self._decided = 0
 
-    def declare(self, seconds: float = 3600, *, count: int = 10, period: float = 0.1, lead: float = 0.5) -> None:
+    def declare(
+        self, seconds: float = 3600, *, count: int = 10, period: float | Sequence[float] = 0.1, lead: float = 0.5
+    ) -> None:
         """Store schedules that begin `lead` seconds from now and end `seconds` later, and write the app's module.
 
-        A test that is driven by events leaves the end open: it is checked up to the moment when it calls `finish`.
+        Several periods are dealt out in turn. A test that is driven by events leaves the end open: it is checked up to
+        the moment when it calls `finish`.
         """
         start = round(time.time() + lead, 1)
-        self.end = round(start + seconds, 1)
-        trigger = IntervalTrigger(period, start=start, end=self.end)
-        text = APP.format(count=count, period=period, start=start, end=self.end, options=self.options)
+        self.end = end = round(start + seconds, 1)
+        periods = [period] if isinstance(period, int | float) else list(period)
+        kinds = len(periods)
+        text = APP.format(count=count, periods=periods, kinds=kinds, start=start, end=end, options=self.options)
         (self.folder / "app.py").write_text(text)
-        self.store([self.tick(n, trigger) for n in range(count)])
+        triggers = [IntervalTrigger(one, start=start, end=end) for one in periods]
+        self.store([self.tick(n, triggers[n % kinds]) for n in range(count)])
 
     def tick(self, n: int, trigger: Trigger, **options: Any) -> Schedule:
         return build(Tick, trigger, {"id": f"tick-{n}", "args": [n], **self.options, **options})
@@ -117,7 +128,7 @@ class Arena:
 
     def spawn(self, *arguments: str, **environ: str) -> Program:
         output = self.folder / f"output-{len(self._started)}.log"
-        environ = {"PYTHONPATH": str(ROOT), **environ}
+        environ = {"PYTHONPATH": str(ROOT), "CHAOS_RUNS_URL": self.runs, **environ}
         program = Program(list(arguments), self.folder, output, environ, self.program)
         self._started.append(program)
         return program
@@ -150,8 +161,19 @@ class Arena:
             self.client.publish(self.keys.wake, "released")
 
     def decided(self) -> int:
-        """How many entries the ledger has."""
-        return int(self.client.llen(self.keys.ledger))  # type: ignore[arg-type]
+        """How many entries the ledger has had: counted on from the newest that was there the last time."""
+        most = 100
+        while len(self._news(most)) == most:
+            most *= 10
+        news = self._news(most)
+        self._decided += len(news)
+        self._newest = news[0] if news else self._newest
+        return self._decided
+
+    def _news(self, most: int) -> list[LedgerEntry]:
+        """The entries, of so many latest ones, that are newer than what was seen before."""
+        entries = Reader(self.client, self.keys).history(None, most=most)
+        return list(takewhile(lambda entry: entry != self._newest, entries))
 
     def goes_on(self, more: int = 20, within: float = 15) -> None:
         """Wait until so many more decisions are made."""
@@ -204,8 +226,13 @@ class Arena:
 
     def ran(self) -> Counter[str]:
         """What workers ran, and how often."""
-        runs: Any = self.client.lrange("chaos:runs", 0, -1)
-        return Counter(key.decode() for key in runs)
+        return Counter(key for key, _ in self.run_times())
+
+    def run_times(self) -> list[tuple[str, float]]:
+        """What workers ran, each with when it began."""
+        with connect(self.runs) as client:
+            rows: Any = client.lrange("chaos:runs", 0, -1)
+        return [(key, float(at)) for key, at in (row.decode().split() for row in rows)]
 
     def logs(self) -> str:
         """The ends of what all programs wrote."""

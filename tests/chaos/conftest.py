@@ -1,5 +1,5 @@
-"""Faults on purpose. `RQTEST_SCALE=20` makes every test that much longer and prints a table; `RQTEST_SEED` repeats a
-run's random choices, which a test that fails has printed."""
+"""Faults on purpose. `RQTEST_SCALE=20` makes every test that much longer; `RQTEST_SEED` repeats a run's random choices,
+which a test that fails has printed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from pathlib import Path
 import pytest
 
 from shared.redisio.server import OwnServer
-from tests.chaos import report
 from tests.chaos.arena import SCALE, Arena, ArenaOn
-from tests.chaos.checker import Verdict
+from tests.conftest import Note as Note  # noqa: PLC0414 - the name is handed on
 from tests.proxy import Proxy
 
 HERE = Path(__file__).parent
 StartServer = Callable[..., OwnServer]
-Note = Callable[[int, Verdict], None]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,17 +27,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(120 * max(1.0, SCALE)))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """The table, in the long form only."""
-    for line in report.lines() if SCALE > 1 else ():
-        terminalreporter.write_line(line)
-
-
 @pytest.fixture
-def rng() -> random.Random:
+def rng(request: pytest.FixtureRequest) -> random.Random:
     """Random choices that can be repeated: the seed is shown when a test fails."""
     seed = int(os.environ.get("RQTEST_SEED") or secrets.randbits(32))
     print(f"RQTEST_SEED={seed}")
+    request.node.user_properties.append(("seed", seed))
     return random.Random(seed)  # noqa: S311 - no secret
 
 
@@ -87,9 +80,3 @@ def proxy(arena: Arena) -> Iterator[Proxy]:
     arena.url = own.url
     yield own
     own.close()
-
-
-@pytest.fixture
-def note(request: pytest.FixtureRequest) -> Note:
-    """Adds a row about this test to the table: rounds, and the verdict."""
-    return lambda count, verdict: report.note(request.node.name.removeprefix("test_"), count, verdict)

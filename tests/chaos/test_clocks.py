@@ -115,6 +115,7 @@ def test_clock_small_steps(arena: Arena, wrong_clock: MakeClock, rng: random.Ran
     note(steps, arena.finish())
 
 
+@pytest.mark.fault("F29")
 def test_the_clock_of_redis_jumps(
     arena_on: ArenaOn, start_server: StartServer, wrong_clock: MakeClock, monkeypatch: pytest.MonkeyPatch, note: Note
 ) -> None:

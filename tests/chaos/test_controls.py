@@ -28,22 +28,26 @@ def killed(arena: Arena, rng: random.Random, committer: str) -> Verdict:
     return arena.judge()
 
 
+@pytest.mark.fault("F61")
 def test_a_dedupe_key_that_is_set_first_loses(arena: Arena, rng: random.Random) -> None:
     verdict = killed(arena, rng, "key-first")
     assert verdict.lost
     assert any(line.startswith("I2") for line in verdict.violations)
 
 
+@pytest.mark.fault("F61")
 def test_a_job_that_is_pushed_first_doubles(arena: Arena, rng: random.Random) -> None:
     verdict = killed(arena, rng, "enqueue-first")
     assert verdict.doubled
     assert any(line.startswith("I1") for line in verdict.violations)
 
 
+@pytest.mark.fault("F61")
 def test_a_lock_without_a_cursor_loses(arena: Arena, rng: random.Random) -> None:
     assert killed(arena, rng, "lock-only").lost
 
 
+@pytest.mark.fault("F61")
 def test_the_right_commit_in_the_same_place_passes(arena: Arena, rng: random.Random) -> None:
     verdict = killed(arena, rng, "right")
     assert verdict.violations == []

@@ -7,6 +7,8 @@ import signal
 import time
 from pathlib import Path
 
+import pytest
+
 from scheduler.failpoint import POINTS, Point
 from scheduler.leader import LEASE_SECONDS
 from tests.chaos.arena import RQBEAT, SCALE, Arena, rounds
@@ -19,12 +21,14 @@ FAILPOINT = "RQBEAT_FAILPOINT"
 SLEEPY = str(Path(__file__).with_name("sleepy.py"))
 
 
+@pytest.mark.fault("F01")
 def test_beats_killed_at_random(arena: Arena, rng: random.Random, note: Note) -> None:
     arena.declare(5 * SCALE, count=20)
     arena.start(3)
     note(kill_beats(arena, rng), arena.finish())
 
 
+@pytest.mark.fault("F01")
 def test_dup_kill_between_enqueue_and_record(arena: Arena, rng: random.Random, note: Note) -> None:
     """The leader dies within 50 ms after a fire, again and again."""
     arena.declare()
@@ -34,6 +38,7 @@ def test_dup_kill_between_enqueue_and_record(arena: Arena, rng: random.Random, n
     note(kills, arena.finish())
 
 
+@pytest.mark.fault("F02")
 def test_a_beat_killed_at_each_point_of_its_loop(arena: Arena, rng: random.Random, note: Note) -> None:
     """One beat after the other dies as leader at one point; the last one decides what they left."""
     kills = [point for _ in range(rounds(1)) for point in rng.sample(POINTS, len(POINTS))]
@@ -53,6 +58,7 @@ def _nth(point: Point, rng: random.Random) -> int:
     return 2 if point.endswith(("renew", "due")) else rng.randint(2, 9)
 
 
+@pytest.mark.fault("F05")
 def test_three_beats_started_at_once_are_one_leader(arena: Arena, note: Note) -> None:
     arena.declare(1, lead=2)
     arena.start(3, CHAOS_BARRIER=str(arena.end - 1.5))
@@ -63,6 +69,7 @@ def test_three_beats_started_at_once_are_one_leader(arena: Arena, note: Note) ->
     note(1, verdict)
 
 
+@pytest.mark.fault("F03")
 def test_a_leader_frozen_for_longer_than_its_lease_writes_nothing_more(
     arena: Arena, rng: random.Random, note: Note
 ) -> None:
@@ -84,6 +91,7 @@ def _times_told(beat: Program) -> int:
     return beat.text.count("fenced") + beat.text.count("now standby")
 
 
+@pytest.mark.fault("F03")
 def test_a_frozen_leader_that_wakes_within_its_commit_is_fenced(arena: Arena, note: Note) -> None:
     """What it had planned before its sleep is refused as a whole, by the commit itself."""
     arena.declare()
@@ -99,6 +107,7 @@ def test_a_frozen_leader_that_wakes_within_its_commit_is_fenced(arena: Arena, no
     assert "fenced: another beat leads now; nothing was written" in sleeper.text
 
 
+@pytest.mark.fault("F07")
 def test_takeover_after_kills(arena: Arena, note: Note) -> None:
     """A standby is there: at most a lease and a second pass between two decisions, and nothing is lost."""
     kills = rounds(2)
@@ -150,6 +159,7 @@ def test_dup_reelection_reloads(arena: Arena, note: Note) -> None:
     note(10, verdict)
 
 
+@pytest.mark.fault("F35")
 def test_clock_suspend_resume(arena: Arena, note: Note) -> None:
     """Everything is frozen at once, beats and all, for longer than the lease; it goes on without a restart."""
     arena.declare()
@@ -162,7 +172,7 @@ def test_clock_suspend_resume(arena: Arena, note: Note) -> None:
     for beat in arena.beats:
         beat.process.send_signal(signal.SIGCONT)
     arena.goes_on(within=3)
-    note(1, arena.finish())
+    note(1, arena.finish(), LEASE_SECONDS + 1)
 
 
 def test_sc_many_due_together(arena: Arena, proxy: Proxy, note: Note) -> None:

@@ -23,6 +23,7 @@ def sha(script: str) -> bytes:
     return hashlib.sha1(source(script).encode()).hexdigest().encode()  # noqa: S324 - Redis' choice
 
 
+@pytest.mark.fault("F08")
 def test_replies_of_commits_are_lost(arena: Arena, proxy: Proxy, note: Note) -> None:
     """Redis has the commit and the beat does not know: it commits again, and finds it done."""
     arena.declare()
@@ -36,6 +37,7 @@ def test_replies_of_commits_are_lost(arena: Arena, proxy: Proxy, note: Note) -> 
     assert "Redis answers again" in "".join(beat.text for beat in arena.beats)
 
 
+@pytest.mark.fault("F09")
 def test_requests_are_lost(arena: Arena, proxy: Proxy, note: Note) -> None:
     """What never arrived is sent again, whatever it was."""
     arena.declare()
@@ -50,12 +52,14 @@ def test_requests_are_lost(arena: Arena, proxy: Proxy, note: Note) -> None:
     note(proxy.strikes, arena.finish())
 
 
+@pytest.mark.fault("F10")
 def test_connections_are_reset_every_200_ms(arena: Arena, proxy: Proxy, note: Note) -> None:
     arena.declare(4 * SCALE)
     arena.start(2)
     note(repeat(arena, 0.2, proxy.reset_all), arena.finish())
 
 
+@pytest.mark.fault("F11")
 def test_a_network_that_swallows_everything(arena: Arena, proxy: Proxy, rng: random.Random, note: Note) -> None:
     """Silence from 0.2 to 15 s. A third beat has a way of its own; what the others sent arrives when it is over."""
     arena.declare()
@@ -71,6 +75,7 @@ def test_a_network_that_swallows_everything(arena: Arena, proxy: Proxy, rng: ran
     note(len(spans), arena.finish())
 
 
+@pytest.mark.fault("F11")
 def test_a_client_in_silence_is_told_within_two_seconds(arena: Arena, proxy: Proxy) -> None:
     with connect(proxy.url) as client:
         client.ping()
@@ -80,6 +85,7 @@ def test_a_client_in_silence_is_told_within_two_seconds(arena: Arena, proxy: Pro
         assert 1.5 < time.monotonic() - began < 2.2
 
 
+@pytest.mark.fault("F12")
 @pytest.mark.parametrize(("delay", "throttle"), [(0.5, 0), (0.05, 2000)])
 def test_a_slow_network(arena: Arena, proxy: Proxy, note: Note, delay: float, throttle: int) -> None:
     """Half a second each way, or 2,000 bytes a second: fires are late, none is lost, and no beat spins."""
@@ -94,6 +100,7 @@ def test_a_slow_network(arena: Arena, proxy: Proxy, note: Note, delay: float, th
     note(1, arena.finish())
 
 
+@pytest.mark.fault("F12")
 def test_a_network_of_one_byte_a_second_ends_a_lease(arena: Arena, proxy: Proxy, note: Note) -> None:
     """A reply that drips in keeps a call alive for minutes: a beat with a better way takes over meanwhile."""
     arena.declare()

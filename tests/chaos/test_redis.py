@@ -26,6 +26,7 @@ from tests.integration.conftest import wait_for
 DURABLE = ("--appendonly", "yes", "--appendfsync", "always")
 
 
+@pytest.mark.fault("F14")
 def test_redis_killed_seven_times(arena_on: ArenaOn, start_server: StartServer, rng: random.Random, note: Note) -> None:
     """kill -9 with appendfsync always: what was acknowledged is there again, and nothing is fired twice."""
     own = start_server(*DURABLE)
@@ -42,6 +43,7 @@ def test_redis_killed_seven_times(arena_on: ArenaOn, start_server: StartServer, 
     assert arena.said("state lost") == 0
 
 
+@pytest.mark.fault("F19")
 def test_redis_noscript(arena: Arena, note: Note) -> None:
     """The script cache is emptied every 100 ms: nobody notices."""
     arena.declare(3 * SCALE)
@@ -51,6 +53,7 @@ def test_redis_noscript(arena: Arena, note: Note) -> None:
     assert arena.said("ERROR") == 0
 
 
+@pytest.mark.fault("F21")
 def test_redis_oom(arena_on: ArenaOn, start_server: StartServer, note: Note) -> None:
     """The memory limit is reached and lifted, again and again: one line for each time, and no half-written fire."""
     own = start_server()
@@ -68,6 +71,7 @@ def test_redis_oom(arena_on: ArenaOn, start_server: StartServer, note: Note) -> 
     assert arena.said("OOM command not allowed") <= 2 * rounds(2)
 
 
+@pytest.mark.fault("F22")
 def test_redis_eviction_policy_names_the_setting(arena: Arena) -> None:
     arena.declare()
     arena.client.config_set("maxmemory-policy", "allkeys-lru")
@@ -80,6 +84,7 @@ def test_redis_eviction_policy_names_the_setting(arena: Arena) -> None:
         arena.client.config_set("maxmemory-policy", "noeviction")
 
 
+@pytest.mark.fault("F23")
 def test_a_queue_that_turns_into_something_else(arena: Arena, note: Note) -> None:
     """One schedule is set aside by name and key; the others go on, and it catches up when the key is mended."""
     arena.declare()
@@ -141,6 +146,7 @@ def test_redis_loading(arena_on: ArenaOn, start_server: StartServer, tmp_path: P
         slow.kill()
 
 
+@pytest.mark.fault("F27")
 def test_redis_failover_readonly(arena: Arena, note: Note) -> None:
     """The server is demoted, and promoted again: beats say READONLY, stay, and go on."""
     arena.declare()
@@ -167,7 +173,7 @@ def test_redis_slow(arena: Arena, note: Note, kind: str) -> None:
         arena.client.execute_command("CLIENT", "PAUSE", 2500, kind)
         time.sleep(2.5)
         arena.goes_on(within=8)
-    note(rounds(1), arena.finish())
+    note(rounds(1), arena.finish(), 2.5)
 
 
 @pytest.fixture
@@ -184,6 +190,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(disk)], check=True)
 
 
+@pytest.mark.fault("F20")
 @pytest.mark.parametrize("fsync", ["always", "everysec"])
 def test_a_disk_that_is_full(
     small_disk: Path, arena_on: ArenaOn, start_server: StartServer, note: Note, fsync: str
@@ -228,6 +235,7 @@ def _fires_until_trouble(arena: Arena) -> set[str | None]:
     return known
 
 
+@pytest.mark.fault("F19")
 def test_a_script_is_run_however_often_redis_forgets_it(arena: Arena) -> None:
     """The cache is emptied without a pause: no call fails for it."""
     is_over = threading.Event()

@@ -28,6 +28,7 @@ NOON = 1_700_049_600_000
 SECRET = "S3CR3T-p4ss"  # noqa: S105 - it opens nothing
 
 
+@pytest.mark.fault("F58")
 @pytest.mark.parametrize(
     ("url", "code", "words"),
     [
@@ -76,6 +77,7 @@ def _shake_hands(listener: socket.socket, context: ssl.SSLContext) -> None:
             context.wrap_socket(near, server_side=True).close()
 
 
+@pytest.mark.fault("F58")
 def test_a_certificate_that_is_not_trusted(arena: Arena, tls_port: int) -> None:
     arena.declare()
     beat = arena.beat(f"rediss://:{SECRET}@localhost:{tls_port}/0")
@@ -86,6 +88,7 @@ def test_a_certificate_that_is_not_trusted(arena: Arena, tls_port: int) -> None:
     _is_clean(beat.text)
 
 
+@pytest.mark.fault("F58")
 def test_a_wrong_password(arena: Arena, tmp_path: Path) -> None:
     arena.declare()
     arena.client.config_set("requirepass", "another")
@@ -104,6 +107,7 @@ def _is_clean(text: str) -> None:
     assert "Traceback" not in text
 
 
+@pytest.mark.fault("F34")
 def test_an_hour_without_a_beat(arena: Arena, caplog: pytest.LogCaptureFixture) -> None:
     """A one-second schedule with a catch-up limit of 100: 100 enqueued, one range of 3,500, one line about it."""
     arena.options["catchup_limit"] = 100
