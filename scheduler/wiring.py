@@ -34,6 +34,7 @@ from shared.errors import RefusedChangeError, RqbeatError, StoreError, StoreUnav
 from shared.redisio.connection import Client, check_server, connect
 from shared.redisio.dispatch import Promoter
 from shared.redisio.presence import Presence
+from shared.redisio.primary import PrimaryWatch
 from shared.redisio.wake import WakeListener
 from shared.settings import Settings
 
@@ -164,11 +165,14 @@ class BeatService:
     def run(self) -> None:
         """Decide fires until stopped; `prepare` comes first."""
         listener = WakeListener(self._listening_client(), self._settings.keys.wake, self._bell.ring, self._clock)
+        watch = PrimaryWatch(self._client, self._clock)
         listener.start()
+        watch.start()
         try:
             if not self._is_stopping:
                 self._beat.run()
         finally:
+            watch.stop()
             listener.stop()
             self._leave()
 
