@@ -25,7 +25,7 @@ def test_what_is_enqueued_while_beats_die_runs_once(arena: Arena, rng: random.Ra
     arena.start(2)
     kills = kill_beats(arena, rng)
     wait_for(lambda: arena.is_decided(arena.end), 20, "all decided")
-    wait_for(lambda: _is_drained(arena), 60 * SCALE, f"all run\n{arena.logs()}")
+    wait_for(lambda: is_drained(arena), 60 * SCALE, f"all run\n{arena.logs()}")
     note(kills, arena.finish())
     assert set(arena.ran().values()) == {1}
     assert [worker.terminate(30) for worker in workers] == [0, 0]
@@ -48,7 +48,7 @@ def test_all_beats_dead_delayed_jobs_still_run(arena: Arena) -> None:
     assert worker.terminate(20) == 0
 
 
-def _is_drained(arena: Arena) -> bool:
+def is_drained(arena: Arena) -> bool:
     """Nothing waits, nothing was popped, nothing runs."""
     keys, client = arena.keys, arena.client
     lists: Any = client.llen(keys.rq_queue("default")) + client.llen(keys.rq_taken("default"))  # type: ignore[operator]
