@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import signal
 import struct
 import subprocess
 import time
@@ -12,11 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.leader import LEASE_SECONDS
 from tests.chaos.arena import SCALE, Arena, ArenaOn, rounds
+from tests.chaos.checker import Verdict
 from tests.chaos.conftest import Note, StartServer
 from tests.chaos.nemesis import repeat
 from tests.integration.conftest import wait_for
 
+DRIFT_PPM = 200
 SOURCE = Path(__file__).with_name("clockshim.c")
 
 
@@ -30,7 +34,14 @@ class WrongClock:
 
     def set(self, seconds: float) -> None:
         with self._file.open("r+b" if self._file.exists() else "wb") as file:
-            file.write(struct.pack("=q", round(seconds * 1000)))
+            file.write(struct.pack("=q", round(seconds * 1_000_000)))
+
+    def run_at(self, ppm: float, seconds: float) -> None:
+        """Run fast, or slow, by so many parts in a million, from now on for so long. Blocks."""
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < seconds:
+            self.set(passed * ppm / 1_000_000)
+            time.sleep(0.005)
 
 
 MakeClock = Callable[..., WrongClock]
@@ -115,28 +126,105 @@ def test_clock_small_steps(arena: Arena, wrong_clock: MakeClock, rng: random.Ran
     note(steps, arena.finish())
 
 
-@pytest.mark.fault("F29")
-def test_the_clock_of_redis_jumps(
-    arena_on: ArenaOn, start_server: StartServer, wrong_clock: MakeClock, monkeypatch: pytest.MonkeyPatch, note: Note
-) -> None:
-    """An hour ahead, and back: beats step down, and what they then decide is neither early nor double."""
-    clock = wrong_clock()
+@pytest.fixture
+def redis_clock(wrong_clock: MakeClock) -> WrongClock:
+    """The clock of the server that `arena_under` starts."""
+    return wrong_clock()
+
+
+@pytest.fixture
+def arena_under(
+    redis_clock: WrongClock, arena_on: ArenaOn, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> Arena:
+    """An arena whose Redis, and it alone, goes by `redis_clock`."""
     with monkeypatch.context() as patch:
-        for name, value in clock.environ.items():
+        for name, value in redis_clock.environ.items():
             patch.setenv(name, value)
         own = start_server()
-    arena = arena_on(own.url)
+    return arena_on(own.url)
+
+
+@pytest.mark.fault("F29")
+def test_the_clock_of_redis_jumps(arena_under: Arena, redis_clock: WrongClock, note: Note) -> None:
+    """An hour ahead, and back: beats step down, and what they then decide is neither early nor double."""
+    arena = arena_under
     arena.declare()
     arena.start(2)
     arena.goes_on()
-    for hours in (1, -1):
-        clock.set(hours * 3600)
+    for hours in (1, -1) * rounds(1):
+        redis_clock.set(hours * 3600)
         wait_for(lambda: arena.leader() is None, 5, "nobody leads")
         before = arena.decided()
         time.sleep(1)
         assert arena.decided() == before
-        clock.set(0)
+        redis_clock.set(0)
         arena.goes_on(within=6)
+    note(2 * rounds(1), by_a_clock_that_jumped(arena.finish()))
+
+
+@pytest.mark.fault("F30")
+def test_the_clock_of_redis_is_behind_while_the_leader_dies(
+    arena_under: Arena, redis_clock: WrongClock, note: Note
+) -> None:
+    """An hour behind for 3 s: a lease with a TTL would stay with the dead leader for an hour."""
+    arena = arena_under
+    arena.declare()
+    arena.start()
+    arena.has_leader()
+    for _ in range(rounds(1)):
+        leader = arena.has_leader()
+        arena.start()
+        arena.beats[-1].says("now standby")
+        arena.goes_on()
+        redis_clock.set(-3600)
+        leader.kill()
+        arena.beats.remove(leader)
+        killed = time.monotonic()
+        time.sleep(3)
+        redis_clock.set(0)
+        wait_for(arena.leader, killed + LEASE_SECONDS + 1 - time.monotonic(), "the standby leads")
+        arena.goes_on()
+    note(rounds(1), by_a_clock_that_jumped(arena.finish()))
+
+
+def by_a_clock_that_jumped(verdict: Verdict) -> Verdict:
+    """Without the gap, which would be told by that clock."""
+    verdict.gap = 0
+    return verdict
+
+
+@pytest.mark.fault("F32")
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_clock_that_drifts(arena: Arena, wrong_clock: MakeClock, note: Note, sign: int) -> None:
+    """200 parts in a million for half an hour, on every commit in a few seconds: no fire is early by Redis' clock."""
+    seconds = min(1800.0, 4 * SCALE)
+    arena.declare()
+    clock = wrong_clock()
+    arena.start(1, **clock.environ)
+    arena.has_leader()
+    clock.run_at(sign * DRIFT_PPM * 1800 / seconds, seconds)
+    assert arena.said("not leading") == 0
+    note(1, arena.finish())
+
+
+@pytest.mark.fault("F35")
+def test_a_machine_that_slept_for_ten_minutes(redis_clock: WrongClock, arena_under: Arena, note: Note) -> None:
+    """Beats and Redis stand still together, and their clocks have gone on: a bounded catch-up, one range left out."""
+    arena = arena_under
+    arena.options["catchup_limit"] = 100
+    arena.declare(count=3, period=1)
+    arena.start(2, **redis_clock.environ)
+    arena.goes_on(3)
+    for beat in arena.beats:
+        beat.process.send_signal(signal.SIGSTOP)
+    time.sleep(LEASE_SECONDS)
+    redis_clock.set(600)
+    for beat in arena.beats:
+        beat.process.send_signal(signal.SIGCONT)
+    wait_for(lambda: any(entry.reason == "limit" for entry in arena.history()), 10, "the catch-up")
     verdict = arena.finish()
-    verdict.gap = 0  # it would be told by the clock that jumped
-    note(2, verdict)
+    missed = [entry.count for entry in arena.history() if entry.outcome == "missed"]
+    assert len(missed) == 3
+    assert all(495 <= count <= 505 for count in missed)
+    assert arena.said("missed") == 3  # one line about each
+    note(1, verdict, 600)
