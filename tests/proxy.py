@@ -69,6 +69,7 @@ class Proxy:
             far.connect(self._upstream)
         except OSError:  # the server is down: so is the way to it
             near.close()
+            far.close()
             return
         link = _Link(near, far)
         self._links.add(link)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,11 +14,13 @@ import pytest
 
 from shared.redisio.server import OwnServer
 from tests.chaos.arena import SCALE, Arena, ArenaOn
+from tests.chaos.wrongclock import WrongClock, compile_shim
 from tests.conftest import Note as Note  # noqa: PLC0414 - the name is handed on
 from tests.proxy import Proxy
 
 HERE = Path(__file__).parent
 StartServer = Callable[..., OwnServer]
+MakeClock = Callable[..., WrongClock]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -80,3 +83,24 @@ def proxy(arena: Arena) -> Iterator[Proxy]:
     arena.url = own.url
     yield own
     own.close()
+
+
+@pytest.fixture(scope="session")
+def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled shim. Skipped where there is no compiler."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if not compiler:
+        pytest.skip("no C compiler: a process' clock can't be shifted")
+    return compile_shim(compiler, tmp_path_factory.mktemp("shim"))
+
+
+@pytest.fixture
+def wrong_clock(shim: Path, tmp_path: Path) -> MakeClock:
+    """Makes clocks that are off; their `environ` starts a process under one."""
+    made: list[WrongClock] = []
+
+    def make(seconds: float = 0) -> WrongClock:
+        made.append(WrongClock(shim, tmp_path / f"offset-{len(made)}", seconds))
+        return made[-1]
+
+    return make

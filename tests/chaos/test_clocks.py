@@ -3,71 +3,20 @@
 from __future__ import annotations
 
 import random
-import shutil
 import signal
-import struct
-import subprocess
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from scheduler.leader import LEASE_SECONDS
 from tests.chaos.arena import SCALE, Arena, ArenaOn, rounds
 from tests.chaos.checker import Verdict
-from tests.chaos.conftest import Note, StartServer
+from tests.chaos.conftest import MakeClock, Note, StartServer
 from tests.chaos.nemesis import repeat
+from tests.chaos.wrongclock import WrongClock
 from tests.integration.conftest import wait_for
 
 DRIFT_PPM = 200
-SOURCE = Path(__file__).with_name("clockshim.c")
-
-
-class WrongClock:
-    """A clock of one process that is off by so many seconds, and can be set while it runs."""
-
-    def __init__(self, shim: Path, file: Path, seconds: float) -> None:
-        self._file = file
-        self.set(seconds)
-        self.environ = {"LD_PRELOAD": str(shim), "CLOCKSHIM_FILE": str(file)}
-
-    def set(self, seconds: float) -> None:
-        with self._file.open("r+b" if self._file.exists() else "wb") as file:
-            file.write(struct.pack("=q", round(seconds * 1_000_000)))
-
-    def run_at(self, ppm: float, seconds: float) -> None:
-        """Run fast, or slow, by so many parts in a million, from now on for so long. Blocks."""
-        began = time.monotonic()
-        while (passed := time.monotonic() - began) < seconds:
-            self.set(passed * ppm / 1_000_000)
-            time.sleep(0.005)
-
-
-MakeClock = Callable[..., WrongClock]
-
-
-@pytest.fixture(scope="session")
-def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The compiled shim. Skipped where there is no compiler."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if not compiler:
-        pytest.skip("no C compiler: a process' clock can't be shifted")
-    library = tmp_path_factory.mktemp("shim") / "clockshim.so"
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, SOURCE], check=True)
-    return library
-
-
-@pytest.fixture
-def wrong_clock(shim: Path, tmp_path: Path) -> MakeClock:
-    """Makes clocks that are off; their `environ` starts a process under one."""
-    made: list[WrongClock] = []
-
-    def make(seconds: float = 0) -> WrongClock:
-        made.append(WrongClock(shim, tmp_path / f"offset-{len(made)}", seconds))
-        return made[-1]
-
-    return make
 
 
 def test_dup_beats_with_clock_skew(arena: Arena, wrong_clock: MakeClock, note: Note) -> None:

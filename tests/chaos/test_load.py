@@ -99,7 +99,7 @@ def evalsha_calls(client: redis.Redis) -> int:
 
 
 @pytest.mark.fault("F55")
-def test_a_backlog(arena: Arena, note: Note) -> None:
+def test_a_backlog(arena: Arena) -> None:
     """However long the queue: a commit in 2 ms, a look for lost jobs in 100 ms, and no memory for it in the beat."""
     fill(arena)
     arena.declare(count=3, period=0.05)
