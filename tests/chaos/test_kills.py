@@ -175,10 +175,11 @@ def test_clock_suspend_resume(arena: Arena, note: Note) -> None:
     note(1, arena.finish(), LEASE_SECONDS + 1)
 
 
-def test_sc_many_due_together(arena: Arena, proxy: Proxy, note: Note) -> None:
+@pytest.mark.fault("F56")
+def test_dup_lock_shorter_than_pass(arena: Arena, proxy: Proxy, note: Note) -> None:
     """2,000 schedules due at one instant, 20 ms to each call, and a leader that dies on the way: each fires once.
 
-    Also dup-lock-shorter-than-pass: deciding them all takes longer than the lease is trusted.
+    Deciding them all takes longer than the lease is trusted.
     """
     arena.declare(1, count=2000, period=1, lead=2.5)
     proxy.delay = 0.02

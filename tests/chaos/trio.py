@@ -7,6 +7,7 @@ that is refused hears nothing more.
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from typing import Any
 
 import redis
 
+from shared.process import die_with_parent
 from shared.redisio.connection import connect
 from shared.redisio.server import OwnServer, find_server
 from tests.integration.conftest import wait_for
@@ -102,8 +104,14 @@ class Trio:
 
     def _watch(self, config: Path, text: str) -> subprocess.Popen[bytes]:
         config.write_text(text)
+        me = os.getpid()
         with config.with_suffix(".log").open("wb") as log:
-            return subprocess.Popen([find_server(), str(config), "--sentinel"], stdout=log, stderr=log)
+            return subprocess.Popen(
+                [find_server(), str(config), "--sentinel"],
+                stdout=log,
+                stderr=log,
+                preexec_fn=lambda: die_with_parent(me),  # noqa: PLW1509 - it only asks for a signal
+            )
 
     def _knows_the_replica(self) -> bool:
         try:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import bench_jobs as jobs
+import pytest
 import redis
 
 from shared.keys import Keys
@@ -45,6 +46,7 @@ def test_wd_sigkill_mid_job_an_orphan_dies_within_a_second(workers: Any, effects
     eventually(lambda: not is_alive(run), 1.0)
 
 
+@pytest.mark.fault("F38")
 def test_poison_oom_kill_has_bounded_attempts_and_the_worker_lives(
     workers: Any, effects: Any, status: Any, reason: Any, eventually: Any
 ) -> None:
@@ -183,6 +185,7 @@ TABLE = [
 ]
 
 
+@pytest.mark.fault("F36")
 def test_wd_cleanup_too_rare_the_kill_table(
     workers: Any, client: redis.Redis, keys: Keys, effects: Any, status: Any, eventually: Any
 ) -> None:

@@ -136,6 +136,7 @@ def run_amid_good_ones(workers: Any, client: redis.Redis, keys: Keys, reason: An
     return run
 
 
+@pytest.mark.fault("F47")
 def test_poison_code_by_name_instance_callback_webhook_or_pickle_is_refused(
     run_amid_good_ones: Any, tmp_path: Path
 ) -> None:

@@ -59,6 +59,7 @@ def test_dc_python_pid1_an_idle_worker_stops_within_3_s_with_0(
     assert present(client, keys, "worker") == []
 
 
+@pytest.mark.fault("F41")
 def test_dc_stop_grace_a_warm_stop_finishes_the_job_and_takes_no_other(
     workers: Any, client: redis.Redis, keys: Keys, effects: Any, eventually: Any
 ) -> None:
@@ -71,6 +72,7 @@ def test_dc_stop_grace_a_warm_stop_finishes_the_job_and_takes_no_other(
     assert [waiting.id.encode()] == client.lrange(keys.rq_queue("default"), 0, -1)
 
 
+@pytest.mark.fault("F41")
 @pytest.mark.parametrize(("job", "state"), [(jobs.Slow, "failed"), (jobs.SlowRetried, "queued")])
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_a_second_signal_ends_at_once_and_the_job_counts_as_cut_off(
@@ -118,6 +120,7 @@ def test_a_time_out_ends_the_run(
     eventually(lambda: "time-out" in reason(handle.id) or "timeout" in reason(handle.id))
 
 
+@pytest.mark.fault("F42")
 def test_to_swallowed_is_killed_within_the_grace(workers: Any, status: Any, reason: Any, eventually: Any) -> None:
     workers.start("default")
     handle = jobs.Swallowing.dispatch()
@@ -216,6 +219,7 @@ def test_redis_pubsub_lost(workers: Any, own: OwnServer, keys: Keys, eventually:
         eventually(is_stopped, 15)
 
 
+@pytest.mark.fault("F50")
 def test_redis_dequeue_reply_lost(
     workers: Any, server: OwnServer, client: redis.Redis, keys: Keys, effects: Any, eventually: Any
 ) -> None:
