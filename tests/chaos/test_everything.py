@@ -93,14 +93,14 @@ class Adversary:
 
 
 @pytest.mark.fault("all")
-@pytest.mark.parametrize("number", range(1, SEEDS + 1))
+@pytest.mark.parametrize("number", [f"{n:02}" for n in range(1, SEEDS + 1)])
 def test_everything_at_once(
     arena_on: ArenaOn,
     start_server: StartServer,
     wrong_clock: MakeClock,
     rng: random.Random,
     note: Note,
-    number: int,
+    number: str,
 ) -> None:
     """The ledger is what the triggers yield, and RQ's jobs are what the ledger says was enqueued, each once."""
     own = start_server(*DURABLE)

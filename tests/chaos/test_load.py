@@ -47,9 +47,11 @@ def test_sc_many_due_together(arena: Arena, note: Note) -> None:
     calls = evalsha_calls(arena.client) - calls
     verdict = arena.finish()
     together, meanwhile, later = split(arena.history(), due)
+    late = lateness(together)
+    print(f"late by {percentile(late, 0.99)} ms (p99), {late[-1]} ms (all); {calls / verdict.fires:.4f} calls a fire")
     assert len(together) == TOGETHER
-    assert percentile(lateness(together), 0.99) <= max(lateness(together)) <= 10_000
-    assert max(lateness(meanwhile)) <= max(lateness(together)) + 100
+    assert late[-1] <= 10_000
+    assert max(lateness(meanwhile)) <= late[-1] + 100
     assert percentile(lateness(later), 0.9) <= 100
     assert calls / verdict.fires < 0.05
     assert arena.client.hget(arena.keys.leader, "term") == b"1"

@@ -66,9 +66,6 @@ class Node:
         self.client.replicaof("127.0.0.1", str(primary.port))
         wait_for(lambda: self.client.info("replication").get("master_link_status") == "up", 10, "a replica in step")
 
-    def is_primary(self) -> bool:
-        return self.client.info("replication")["role"] == "master"
-
     @contextmanager
     def is_cut_off(self) -> Iterator[None]:
         """Within the block neither Sentinel nor the other server gets through; clients do."""
