@@ -229,7 +229,6 @@ class Admin:
             "revision": held.revision,
             "cursor": held.cursor,
             "moved": moved,
-            "next": False if following is None else following,
             "due": False if following is None else due_time(schedule, following),
             "missed": about_range(schedule_id, missed) if missed else False,
         }
@@ -260,7 +259,6 @@ def _item(schedule: Schedule, held: Held, now: int) -> list[object]:
         held.revision,
         cursor,
         changed,
-        False if following is None else following,
         False if following is None else due_time(schedule, following),
         fields,
         [held.cursor, about_range(schedule.id, left)] if left else False,

@@ -21,8 +21,8 @@ from shared.keys import Keys
 from shared.redisio.connection import Client, shown, store_errors
 from shared.redisio.scripts import Script
 
-_FIELDS = ("definition", "status", "next", "last", "owner", "error", "note", "cursor", "since")
-_NUMBERS = ("next", "last", "cursor", "since")
+_FIELDS = ("definition", "status", "last", "owner", "error", "note", "cursor", "since")
+_NUMBERS = ("last", "cursor", "since")
 _COUNTERS = ("runs", "errors")
 _LAST_MS = 253_402_300_799_999
 
@@ -213,13 +213,14 @@ def _view(schedule_id: str, row: Any, stats: Any) -> ScheduleView | None:
         return None
     schedule, trouble = _definition(fields["definition"])
     numbers, problems = _numbers({**{name: fields[name] for name in _NUMBERS}, **_counters(stats)})
-    error = shown(fields["error"] or b"")
+    following, unplanned = _next(schedule, fields["status"], numbers["cursor"])
+    error = shown(fields["error"] or b"") or unplanned
     return ScheduleView(
         id=schedule_id,
         schedule=schedule,
         status=shown(fields["status"] or b"unknown"),
         owner=shown(fields["owner"] or b""),
-        next=numbers["next"],
+        next=following,
         last=numbers["last"],
         cursor=numbers["cursor"] or 0,
         since=numbers["since"] or 0,
@@ -228,6 +229,16 @@ def _view(schedule_id: str, row: Any, stats: Any) -> ScheduleView | None:
         error="; ".join(filter(None, [trouble or error, *problems])),
         note=shown(fields["note"] or b""),
     )
+
+
+def _next(schedule: Schedule | None, status: bytes | None, cursor: int | None) -> tuple[int | None, str]:
+    """The next nominal time of an active schedule, which follows from its cursor; or why there is none."""
+    if schedule is None or status != b"active" or cursor is None:
+        return None, ""
+    try:
+        return schedule.trigger.next_ms(cursor), ""
+    except RqbeatError as error:
+        return None, f"it can't be planned: {error}"
 
 
 def _counters(stats: Any) -> dict[str, Any]:

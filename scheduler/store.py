@@ -286,7 +286,6 @@ def _plan_row(planned: Planned) -> list[object]:
         planned.revision,
         plan.base,
         plan.cursor,
-        False if plan.next is None else plan.next,
         False if plan.due is None else plan.due,
         [_decision_row(plan.schedule_id, decision) for decision in plan.decisions],
     ]

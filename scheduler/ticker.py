@@ -25,8 +25,8 @@ from scheduler.schedule import Schedule
 from shared.clock import Clock
 from shared.errors import NotFoundError, StoreError
 
-BATCH = 500
-FIRES_AT_ONCE = 1000
+BATCH = 250
+FIRES_AT_ONCE = 500
 READ_AT_ONCE = 4000
 AHEAD_MS = 10_000
 AHEAD_AT_ONCE = 50

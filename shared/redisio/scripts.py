@@ -35,6 +35,7 @@ class Script:
         self._client = client
         self._text = source(name)
         self._hash = hashlib.sha1(self._text.encode()).hexdigest()  # noqa: S324 - Redis' choice
+        self._is_known = False
 
     def __call__(self, keys: Sequence[str], args: Sequence[str | bytes | int]) -> Any:
         """Run it; one round trip, two when Redis does not know it. Raises StoreError.
@@ -58,17 +59,24 @@ class Script:
             for call in calls:
                 sent.append(call)
                 keys, args = call
-                connection.send_command("EVALSHA", self._hash, len(keys), *keys, *args)
+                connection.send_command(*self._command(), len(keys), *keys, *args)
                 if len(sent) == in_flight:
                     yield self._reply(connection, sent.popleft())
             while sent:
                 yield self._reply(connection, sent.popleft())
 
+    def _command(self) -> tuple[str, str]:
+        """By its hash once Redis has run it: with an unknown one, all that is in flight would be sent twice."""
+        return ("EVALSHA", self._hash) if self._is_known else ("EVAL", self._text)
+
     def _reply(self, connection: Any, call: Call) -> Any:
         try:
-            return connection.read_response()
+            reply = connection.read_response()
         except redis.exceptions.NoScriptError:
+            self._is_known = False
             return self(*call)
+        self._is_known = True
+        return reply
 
 
 @contextmanager

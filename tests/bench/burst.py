@@ -73,7 +73,7 @@ class Stage:
             build(Nothing, IntervalTrigger(HOUR, start=start), {"id": f"s{n}", "args": [n]}) for n in range(self.count)
         ]
         later = IntervalTrigger(DAY, start=start - HOUR)
-        rest = [build(Nothing, later, {"id": f"other-{n}"}, "runtime") for n in range(self.others)]
+        rest = [build(Nothing, later, {"id": f"other-{n}", "args": [n]}, "runtime") for n in range(self.others)]
         Admin(self.client, self.settings.keys, self.clock, "bench").upsert([*due, *rest])
         return due
 
@@ -164,7 +164,7 @@ for i, r in ipairs(rows) do
     unpack(h.fields))
   redis.call('SET', h.fired .. r[1] .. ':' .. r[5], r[2], 'PX', h.ttl)
   redis.call('RPUSH', h.own .. r[1], r[4])
-  redis.call('HSET', h.schedule .. r[1], 'fired', '1', 'last', r[5], 'latest', r[2], 'cursor', r[5], 'next', r[6])
+  redis.call('HSET', h.schedule .. r[1], 'fired', '1', 'last', r[5], 'latest', r[2], 'cursor', r[5])
   ids[i], live[2 * i - 1], live[2 * i], entries[i] = r[2], h.now, r[2], r[4]
   moves[2 * i - 1], moves[2 * i] = r[6], r[1]
 end

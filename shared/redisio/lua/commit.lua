@@ -15,7 +15,7 @@
 --       7 completed schedules, by when they are forgotten
 -- ARGV  1 header: {owner, term, stamp, tail, bounds, and the prefixes schedule, fired, own_ledger, outstanding, waiting,
 --          stats, queue, live, job, scheduled}
---       2 plans: a list of {id, revision, base cursor, new cursor, next nominal or false, due or false, fires}
+--       2 plans: a list of {id, revision, base cursor, new cursor, next due time or false, fires}
 --         fire: {'enqueue', nominal, due, kind, job id, context, about}
 --            or {'against', until, due, outcome, reason, about}; about: the second part of the ledger entry
 -- returns {'fenced'} or {'ok', Redis' clock, due time at the head of the timetable or '', results as msgpack}
@@ -60,7 +60,7 @@ local function judge(p)
   if s.cursor ~= p[3] then
     return s.cursor >= p[4] and 'already' or 'moved', ''
   end
-  if is_early(p[7]) then return 'early', '' end
+  if is_early(p[6]) then return 'early', '' end
   return 'ok', '', s
 end
 
@@ -68,7 +68,7 @@ end
 local function judge_further(s)
   local blocked = obstacle(c, s)
   if blocked then return 'error', blocked end
-  local is_worn = s.p.pause_after > 0 and #s.plan[7] > 0 and has_failed_too_often(s)
+  local is_worn = s.p.pause_after > 0 and #s.plan[6] > 0 and has_failed_too_often(s)
   return is_worn and 'paused' or 'ok', ''
 end
 
@@ -89,7 +89,7 @@ local function has_enqueued(judged)
   local keys = {n = 0}
   for i = 1, judged.n do
     local s = judged[i]
-    local fires = s.plan[7]
+    local fires = s.plan[6]
     for k = 1, #fires do
       if fires[k][1] == 'enqueue' then
         add(keys, dedupe_key(c, s, fires[k]))
@@ -130,9 +130,8 @@ end
 -- Move the cursor and the index.
 local function advance(s, cursor)
   local p = s.plan
-  local is_over = not p[6] or is_spent(s)
-  local upcoming = not is_over and digits(p[5]) or ''
-  write_schedule(s, 'cursor', digits(cursor), 'next', upcoming)
+  local is_over = not p[5] or is_spent(s)
+  write_schedule(s, 'cursor', digits(cursor))
   if s.trouble then
     redis.call('HSET', s.key, 'error', s.trouble)
   elseif s.error then
@@ -141,7 +140,7 @@ local function advance(s, cursor)
   if is_over then
     complete(s)
   else
-    move_later(s, p[6])
+    move_later(s, p[5])
   end
 end
 
@@ -154,7 +153,7 @@ end
 local function apply(s)
   if s.p.instances > 0 then count_live(c, s) end
   if s.p.overlap == 'buffer' and not s.is_alone then release(c, s) end
-  local settled, cursor, fires = NONE, s.plan[3], s.plan[7]
+  local settled, cursor, fires = NONE, s.plan[3], s.plan[6]
   for i = 1, #fires do
     if is_spent(s) then break end
     local f = fires[i]
@@ -175,7 +174,7 @@ end
 
 local function pause(s)
   local note = 'paused after ' .. s.p.pause_after .. ' failed runs in a row'
-  redis.call('HSET', s.key, 'status', 'paused', 'note', note, 'next', '')
+  redis.call('HSET', s.key, 'status', 'paused', 'note', note)
   redis.call('ZREM', c.timetable, s.id)
   return 'paused', note, {}
 end

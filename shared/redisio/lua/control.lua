@@ -3,7 +3,7 @@
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 schedule   6 ledger   7 its own ledger
 --       8 its stats   9 its outstanding jobs   10 its waiting fire   11 schedules with one   12 paused for a while
 --       13 schedules that an app declares
--- ARGV  1 {action, id, actor, reason, bound, bounds, revision, cursor, moved (the new cursor), next, due,
+-- ARGV  1 {action, id, actor, reason, bound, bounds, revision, cursor, moved (the new cursor), due,
 --          missed: false or the second part of a ledger entry, until: when a pause ends, or false}
 --         revision and cursor are what the caller read (for resume, which plans from them); else false
 -- returns done, unchanged (it was so already), gone, conflict (read again), or `error: ` and the key in the way
@@ -33,7 +33,7 @@ local function pause()
   if status == 'paused' and c['until'] then redis.call('ZADD', KEYS[12], digits(c['until']), c.id) end
   if status == 'paused' and not c['until'] then redis.call('ZREM', KEYS[12], c.id) end
   if status ~= 'active' then return 'unchanged' end
-  redis.call('HSET', key, 'status', 'paused', 'note', c.reason, 'next', '')
+  redis.call('HSET', key, 'status', 'paused', 'note', c.reason)
   redis.call('ZREM', KEYS[2], c.id)
   if c['until'] then redis.call('ZADD', KEYS[12], digits(c['until']), c.id) end
   return 'done'
@@ -45,7 +45,7 @@ local function resume()
   if c.missed then
     record(KEYS[6], KEYS[7], c.bounds, entry(now_ms(), 'skipped', 'paused', c.missed))
   end
-  redis.call('HSET', key, 'status', 'active', 'note', c.reason, 'cursor', digits(c.moved), 'next', c.next and digits(c.next) or '')
+  redis.call('HSET', key, 'status', 'active', 'note', c.reason, 'cursor', digits(c.moved))
   redis.call('ZREM', KEYS[12], c.id)
   redis.call('HSET', KEYS[8], 'failures', 0)
   if c.due then
@@ -60,7 +60,7 @@ local function cancel()
   if status == 'cancelled' then return 'unchanged' end
   drop_waiting()
   redis.call('ZREM', KEYS[12], c.id)
-  redis.call('HSET', key, 'status', 'cancelled', 'note', c.reason, 'next', '')
+  redis.call('HSET', key, 'status', 'cancelled', 'note', c.reason)
   redis.call('ZREM', KEYS[2], c.id)
   return 'done'
 end

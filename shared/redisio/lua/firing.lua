@@ -189,7 +189,6 @@ local function replace_all(c, s)
 end
 
 local function is_full(c, s)
-  if s.p.depth == 0 then return false end
   flush(c)
   return redis.call('LLEN', s.p.queue_key) >= s.p.depth
 end
@@ -211,14 +210,16 @@ end
 -- Enqueue a fire unless something speaks against it. `c.is_new`: no fire at hand was enqueued before.
 -- Returns enqueued; deduplicated; skipped and overlap; waiting (buffer); or full.
 local function enqueue(c, s, f)
+  local p = s.p
   if not c.is_new and redis.call('EXISTS', dedupe_key(c, s, f), c.h.job .. f[5]) > 0 then
     return 'deduplicated', ''
   end
-  local is_taken = s.p.instances > 0 and s.live >= s.p.instances
-  if is_taken and s.p.overlap == 'buffer' then return 'waiting', '' end
-  if is_taken and s.p.overlap ~= 'replace' then return 'skipped', 'overlap' end
-  if is_taken then replace_all(c, s) end
-  if is_full(c, s) then return 'full', '' end
+  if p.instances > 0 and s.live >= p.instances then
+    if p.overlap == 'buffer' then return 'waiting', '' end
+    if p.overlap ~= 'replace' then return 'skipped', 'overlap' end
+    replace_all(c, s)
+  end
+  if p.depth > 0 and is_full(c, s) then return 'full', '' end
   push_fire(c, s, f)
   return 'enqueued', ''
 end

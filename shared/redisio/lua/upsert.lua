@@ -5,7 +5,7 @@
 --
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 ledger   6 schedules that an app declares
 -- ARGV  1 header: {schedule, own_ledger (prefixes), actor, reason, bound of the control log, bounds of ledgers}
---       2 items: a list of {id, revision read (0: none), cursor, trigger changed, next or false, due or false, fields,
+--       2 items: a list of {id, revision read (0: none), cursor, trigger changed, due or false, fields,
 --          left: false or {cursor read, second part of a ledger entry}: what the old trigger had due and undecided,
 --          whether an app declares it}
 --         fields: a flat list that replaces what is stored of the definition
@@ -22,8 +22,8 @@ local function carried_over(key, item)
   local held = redis.call('HMGET', key, 'status', 'cursor')
   local status, cursor = held[1], tonumber(held[2])
   if not item[4] then return status, cursor end
-  if status == 'completed' and item[6] then status = 'active' end
-  local left = item[8]
+  if status == 'completed' and item[5] then status = 'active' end
+  local left = item[7]
   if left and left[1] == cursor then
     record(KEYS[5], h.own_ledger .. item[1], h.bounds, entry(now_ms(), 'missed', 'misfire', left[2]))
   end
@@ -31,13 +31,11 @@ local function carried_over(key, item)
 end
 
 local function write(key, item, revision, status, cursor)
-  if status == 'active' and not item[6] then status = 'completed' end
-  redis.call('HSET', key, 'rev', digits(revision), 'status', status, 'cursor', digits(cursor), unpack(item[7]))
-  if status == 'active' and item[6] then
-    redis.call('HSET', key, 'next', item[5] and digits(item[5]) or '')
-    redis.call('ZADD', timetable, digits(item[6]), item[1])
+  if status == 'active' and not item[5] then status = 'completed' end
+  redis.call('HSET', key, 'rev', digits(revision), 'status', status, 'cursor', digits(cursor), unpack(item[6]))
+  if status == 'active' and item[5] then
+    redis.call('ZADD', timetable, digits(item[5]), item[1])
   else
-    redis.call('HSET', key, 'next', '')
     redis.call('ZREM', timetable, item[1])
   end
 end
@@ -54,7 +52,7 @@ for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
   elseif stored == 0 then
     redis.call('SADD', schedules, item[1])
     redis.call('HSET', key, 'fired', 0, 'created', digits(now_ms()), 'since', digits(item[3]))
-    write(key, item, revision, item[6] and 'active' or 'completed', item[3])
+    write(key, item, revision, item[5] and 'active' or 'completed', item[3])
     codes[i] = {'added', revision}
   else
     local status, cursor = carried_over(key, item)
@@ -64,7 +62,7 @@ for i, item in ipairs(cmsgpack.unpack(ARGV[2])) do
     codes[i] = {'changed', revision}
   end
   if codes[i][1] == 'added' or codes[i][1] == 'changed' then
-    redis.call(item[9] and 'SADD' or 'SREM', KEYS[6], item[1])
+    redis.call(item[8] and 'SADD' or 'SREM', KEYS[6], item[1])
     redis.call('XADD', control, 'MAXLEN', '~', h.bound, '*', 'action', codes[i][1], 'schedule', item[1],
       'actor', h.actor, 'reason', h.reason)
   end
