@@ -14,9 +14,6 @@ from itertools import count
 from scheduler.planner import Fire
 from scheduler.ports import DueRow, Planned
 
-PATIENCE_MS = 1000
-"""How long after its due time a plan may still be used, where its schedule's policies set no earlier end."""
-
 
 class Hand:
     """Plans by due time; at most one for each schedule."""
@@ -73,7 +70,7 @@ def usable_until(planned: Planned) -> int:
     """Before which instant (ms) planning anew would come to the same."""
     (fire,) = planned.plan.decisions
     policy = planned.schedule.policy
-    ends = [fire.due + PATIENCE_MS, fire.due + policy.misfire_grace + 1, fire.due + policy.catchup_window + 1]
+    ends = [fire.due + policy.misfire_grace + 1, fire.due + policy.catchup_window + 1]
     if planned.plan.due is not None:
         ends.append(planned.plan.due)
     if policy.expires_in is not None:

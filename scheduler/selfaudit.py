@@ -1,4 +1,4 @@
-"""The beat's own look at its past: a few schedules at a time, the ledger against the triggers.
+"""The beat's own look at its past: one schedule at a time, lest fires wait; the ledger against the triggers.
 
 A finding is a broken promise. It is logged as an error, and `rqbeat doctor` shows it with the cure; nothing is mended
 unasked, since what went wrong may still be going wrong.
@@ -16,7 +16,7 @@ from shared.instants import iso
 
 log = logging.getLogger("rqbeat.beat")
 
-AT_ONCE = 20
+AT_ONCE = 1
 
 
 def findings(reader: Reader, schedule_id: str) -> list[Finding]:
@@ -32,7 +32,7 @@ def findings(reader: Reader, schedule_id: str) -> list[Finding]:
 
 
 class SelfAudit:
-    """A chore: each call looks at the next few schedules, and begins again after the last."""
+    """A chore: each call looks at the next schedule, and begins again after the last."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader

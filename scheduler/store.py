@@ -94,7 +94,8 @@ class RedisTimetable:
         keys = [*self._firing_keys(), self._keys.completed]
         for plans in batches:
             sent.append(plans)
-            yield keys, [self._header(lease), pack([_plan_row(planned) for planned in plans])]
+            now = self._clock.now_ms()
+            yield keys, [self._header(lease), pack([_plan_row(planned, now) for planned in plans])]
 
     def release_waiting(self, lease: Lease) -> Sequence[Released]:
         reply = self._release(self._firing_keys(), [self._header(lease), RELEASED_AT_ONCE])
@@ -279,7 +280,7 @@ def _loaded(row: Sequence[Any]) -> tuple[int, Schedule] | Exception | None:
         return error
 
 
-def _plan_row(planned: Planned) -> list[object]:
+def _plan_row(planned: Planned, now: int) -> list[object]:
     plan: Plan = planned.plan
     return [
         plan.schedule_id,
@@ -287,16 +288,16 @@ def _plan_row(planned: Planned) -> list[object]:
         plan.base,
         plan.cursor,
         False if plan.due is None else plan.due,
-        [_decision_row(plan.schedule_id, decision) for decision in plan.decisions],
+        [_decision_row(plan.schedule_id, decision, now) for decision in plan.decisions],
     ]
 
 
-def _decision_row(schedule_id: str, decision: Decision) -> list[object]:
+def _decision_row(schedule_id: str, decision: Decision, now: int) -> list[object]:
     match decision:
         case Fire():
             at, job_id = decision.nominal, decision.job_id
             entry = about(schedule_id, at, at, 1, decision.kind, job_id, decision.due)
-            return ["enqueue", at, decision.due, decision.kind, job_id, context_bin(decision.context), entry]
+            return ["enqueue", at, decision.due, decision.kind, job_id, context_bin(decision.context, now), entry]
         case Against():
             return [
                 "against",

@@ -30,7 +30,7 @@ FIRES_AT_ONCE = 500
 READ_AT_ONCE = 4000
 AHEAD_MS = 10_000
 AHEAD_AT_ONCE = 50
-HELD = 20_000
+HELD = 100_000
 LOOK = 0
 """A head in the past: what is due is not known, so look."""
 
@@ -67,6 +67,7 @@ class Ticker:
         self._hand = Hand()
         self._coming: deque[DueRow] = deque()
         self._covered = 0
+        self._seen = 0
         self._behind = 0
         self._head: int | None = LOOK
         self.has_waiting = False
@@ -82,6 +83,7 @@ class Ticker:
         self._hand.clear()
         self._coming.clear()
         self._covered = 0
+        self._seen = 0
         self._head = LOOK
 
     def told(self, renewal: Renewal) -> None:
@@ -92,7 +94,7 @@ class Ticker:
 
     def seconds_to_next(self) -> float | None:
         """Until there is something to do; 0 or less: now. None for never."""
-        if self._coming:
+        if self._coming or self._seen:
             return 0.0
         heads = [head for head in (self._head, self._hand.head) if head is not None]
         return (min(heads) - self._now()) / 1000 if heads else None
@@ -203,15 +205,18 @@ class Ticker:
                 self._reached("after-plan")
 
     def _look_ahead(self, now: int) -> None:
-        """Read which schedules will be due soon: about twice in the time that is looked ahead, if there is any."""
+        """Read, in pieces, which schedules will be due soon: about twice in the time that is looked ahead."""
         until = now + AHEAD_MS
-        if self._head is None or not now < self._head <= until or self._covered > now + AHEAD_MS // 2:
+        is_near = self._head is not None and now < self._head <= until
+        if not is_near or (self._covered > now + AHEAD_MS // 2 and not self._seen):
+            self._seen = 0
             return
         room = min(READ_AT_ONCE, HELD - len(self._hand))
-        rows = self._timetable.coming(until, len(self._hand), room) if room > 0 else ()
+        rows = self._timetable.coming(until, self._seen, room) if room > 0 else ()
         self._reached("after-due")
         self._coming.extend(row for row in rows if not self._hand.holds(row))
-        if len(rows) < room or not self._coming:
+        self._seen = self._seen + room if len(rows) == room > 0 else 0
+        if not self._seen:
             self._covered = until
 
     def _plan_for_later(self, row: DueRow, revision: int, schedule: Schedule) -> None:

@@ -43,7 +43,7 @@ log = logging.getLogger("rqbeat.beat")
 DRY_RUN_MOST = 10_000
 SAY_SECONDS = 5.0
 RECONCILE_SECONDS = 10.0
-AUDIT_SECONDS = 60.0
+AUDIT_SECONDS = 3.0
 
 
 def actor() -> str:

@@ -90,10 +90,12 @@ def unpack_call(data: bytes) -> Call:
         raise RefusedPayloadError(f"fixed part: {error!r:.200}") from None
 
 
-def pack_context(context: FireContext) -> bytes:
-    """The context, small and quick to make: one per fire."""
+def pack_context(context: FireContext, enqueued: int | None = None) -> bytes:
+    """The context, small and quick to make: one per fire. `enqueued` (ms) stands in for when it was planned."""
     value = {name: item for name in _CONTEXT_FIELDS if (item := getattr(context, name)) is not None}
     value["v"] = VERSION
+    if enqueued is not None:
+        value["enqueued"] = enqueued
     return cast("bytes", msgpack.packb(value))
 
 
@@ -120,9 +122,9 @@ def data_head(fixed: bytes) -> bytes:
     return cast("bytes", packer.bytes())
 
 
-def context_bin(context: FireContext) -> bytes:
+def context_bin(context: FireContext, enqueued: int | None = None) -> bytes:
     """The context as it stands inside RQ's `data`."""
-    return cast("bytes", msgpack.packb(pack_context(context), use_bin_type=True))
+    return cast("bytes", msgpack.packb(pack_context(context, enqueued), use_bin_type=True))
 
 
 DATA_TAIL = b"\x80"  # the empty map of keyword arguments

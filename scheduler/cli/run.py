@@ -16,6 +16,7 @@ from scheduler.cli.common import log_to_stderr, print_table, redis_options, sett
 from scheduler.planner import Against, Fire, Plan
 from scheduler.wiring import BeatService, plan_due
 from shared.instants import iso
+from shared.process import collect_seldom
 
 
 @click.command()
@@ -36,6 +37,7 @@ def run(app: str | None, url: str | None, namespace: str | None, *, verbose: boo
         _print_plans(plan_due(found.of_app(manager)))
         return
     service = BeatService(found.of_app(manager), manager.schedules)
+    collect_seldom()
     stop_on_signals(service.stop)
     service.prepare()
     if once:

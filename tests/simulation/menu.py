@@ -32,7 +32,7 @@ POLICIES: dict[str, tuple[Any, ...]] = {
     "jitter": (0.05, 0.4, 3),
     "max_queue_depth": (1, 5, 30),
     "on_full": ("skip", "hold"),
-    "pause_after_failures": (2, 5),
+    "pause_after_failures": (1, 2, 5),
     "queue": ("default", "slow"),
     "at_front": (True,),
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.hand import PATIENCE_MS, Hand, is_for_the_hand, usable_until
+from scheduler.hand import Hand, is_for_the_hand, usable_until
 from scheduler.planner import plan
 from scheduler.ports import DueRow, Planned
 from scheduler.schedule import build
@@ -62,7 +62,7 @@ def test_a_schedule_is_held_from_one_cursor() -> None:
 @pytest.mark.parametrize(
     ("period", "options", "patience"),
     [
-        (3600, {}, PATIENCE_MS),
+        (3600, {}, 30_001),
         (3600, {"misfire_grace": 0.2}, 201),
         (3600, {"catchup_window": 0.3}, 301),
         (3600, {"expires_in": 0.4}, 401),
