@@ -77,3 +77,26 @@ class Seldom:
         if self._clock.monotonic() >= self._next:
             self._next = self._clock.monotonic() + self._seconds
             self._chore()
+
+
+class SlowerClock:
+    """The time that has come both here and in Redis, whose clock may be behind: a fire waits for the later of the two.
+
+    That it is behind is found out when it has called something early, and forgotten as soon as it has caught up.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._behind = 0
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms() - self._behind
+
+    def looked(self, asked: int, common: int) -> None:
+        """Redis was asked for what is due at `asked`, and has answered for `common`, which is as far as it had come."""
+        self._behind += asked - common
+
+    def replied(self, redis_now: int, *, was_early: bool = False) -> None:
+        """Redis has told its time: by at most so much it is behind, since its reply took time as well."""
+        offset = max(0, self._clock.now_ms() - redis_now)
+        self._behind = offset if was_early else min(self._behind, offset)

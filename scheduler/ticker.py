@@ -1,6 +1,6 @@
-"""The tick: what is due is read, planned and committed, in batches, and what comes next is planned while there is time.
+"""The tick: what is due is read, planned and committed, in batches.
 
-    in hand     plans that were made ahead of their due time: a tick only has to commit them
+    in hand     plans that were made ahead of their due time (`scheduler.ahead`): a tick only has to commit them
     found       what the timetable has as due and the hand has not: new, changed or late schedules, or more than a hand
                 holds; planned while Redis works on the batch before
 
@@ -11,14 +11,14 @@ doubles up to a minute; the others go on.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from scheduler.ahead import READ_AT_ONCE, Ahead
 from scheduler.definitions import Definitions
 from scheduler.failpoint import Point
-from scheduler.hand import Hand, is_for_the_hand
-from scheduler.pacing import Allowance, Troubles
+from scheduler.pacing import Allowance, SlowerClock, Troubles
 from scheduler.planner import Fire, plan
 from scheduler.ports import Committed, DueBatch, DueRow, Lease, Planned, PlanResult, Released, Renewal, Timetable
 from scheduler.schedule import Schedule
@@ -27,10 +27,6 @@ from shared.errors import NotFoundError, StoreError
 
 BATCH = 250
 FIRES_AT_ONCE = 500
-READ_AT_ONCE = 4000
-AHEAD_MS = 10_000
-AHEAD_AT_ONCE = 50
-HELD = 100_000
 LOOK = 0
 """A head in the past: what is due is not known, so look."""
 
@@ -58,17 +54,14 @@ class Ticker:
         """`may_go_on` is asked between two batches: a tick that has more to do than fits in a lease ends early."""
         self._timetable = timetable
         self._clock = clock
+        self._common = SlowerClock(clock)
         self._observer = observer
         self._may_go_on = may_go_on
         self._reached = reached
         self._definitions = Definitions(timetable)
         self._troubles = Troubles()
         self._allowance = Allowance(clock)
-        self._hand = Hand()
-        self._coming: deque[DueRow] = deque()
-        self._covered = 0
-        self._seen = 0
-        self._behind = 0
+        self._ahead = Ahead(timetable, self._definitions)
         self._head: int | None = LOOK
         self.has_waiting = False
 
@@ -80,39 +73,32 @@ class Ticker:
 
     def forget(self) -> None:
         """Somebody else may have decided meanwhile: nothing that was read or planned is worth keeping."""
-        self._hand.clear()
-        self._coming.clear()
-        self._covered = 0
-        self._seen = 0
+        self._ahead.forget()
         self._head = LOOK
 
     def told(self, renewal: Renewal) -> None:
         """What a renewal of the lease has found beside it."""
         self._head = LOOK if self._head == LOOK else renewal.head
         self.has_waiting = renewal.waiting > 0
-        self._behind = min(self._behind, self._offset(renewal.now))
+        self._common.replied(renewal.now)
 
     def seconds_to_next(self) -> float | None:
         """Until there is something to do; 0 or less: now. None for never."""
-        if self._coming or self._seen:
+        if self._ahead.is_busy:
             return 0.0
-        heads = [head for head in (self._head, self._hand.head) if head is not None]
-        return (min(heads) - self._now()) / 1000 if heads else None
+        heads = [head for head in (self._head, self._ahead.head) if head is not None]
+        return (min(heads) - self._common.now_ms()) / 1000 if heads else None
 
     def is_due(self) -> bool:
-        now = self._now()
-        return any(head is not None and head <= now for head in (self._head, self._hand.head))
-
-    def _now(self) -> int:
-        """The instant that has come by this host's clock and by Redis', as far as that is known to be behind."""
-        return self._clock.now_ms() - self._behind
+        now = self._common.now_ms()
+        return any(head is not None and head <= now for head in (self._head, self._ahead.head))
 
     # What is due.
 
     def tick(self, lease: Lease) -> bool:
         """Decide what is due. False when fenced: another beat leads, and nothing was written."""
-        now = self._now()
-        head = self._hand.head
+        now = self._common.now_ms()
+        head = self._ahead.head
         batches = self._in_hand(now) if head is not None and head <= now else self._found(lease, now)
         for batch, committed in self._timetable.commits(lease, self._reaching(batches)):
             self._reached("after-commit")
@@ -127,14 +113,14 @@ class Ticker:
             yield batch
 
     def _in_hand(self, now: int) -> Iterator[Sequence[Planned]]:
-        while self._may_go_on() and (batch := self._hand.take(now, BATCH)):
+        while self._may_go_on() and (batch := self._ahead.take(now, BATCH)):
             yield batch
 
     def _found(self, lease: Lease, now: int) -> Iterator[Sequence[Planned]]:
         batch = self._timetable.due(now, READ_AT_ONCE, self._allowance.left())
         self._reached("after-due")
         self.has_waiting = batch.waiting > 0
-        self._behind += now - batch.now
+        self._common.looked(now, batch.now)
         self._head = LOOK if batch.rows else self._next_look(batch)
         yield from self._bounded(self._plan_all(lease, batch.rows, batch.now))
 
@@ -149,23 +135,21 @@ class Ticker:
 
     def _bounded(self, plans: Iterator[Planned]) -> Iterator[Sequence[Planned]]:
         """Batches that one script may carry out without holding up Redis, as long as the allowance lasts."""
-        batch: list[Planned] = []
-        fires = late = 0
+        batch = _Batch()
         for planned in plans:
-            batch.append(planned)
-            fires += len(planned.plan.decisions)
-            late += _catch_up_fires(planned)
-            if len(batch) == BATCH or fires >= FIRES_AT_ONCE or (late and late >= self._allowance.left()):
-                self._allowance.take(late)
-                self._reached("after-plan")
-                yield batch
-                if not self._may_go_on() or (late and not self._allowance.left()):
+            batch.add(planned)
+            if batch.is_full(self._allowance.left()):
+                yield self._charged(batch)
+                if not self._may_go_on() or (batch.late and not self._allowance.left()):
                     return
-                batch, fires, late = [], 0, 0
-        if batch:
-            self._allowance.take(late)
-            self._reached("after-plan")
-            yield batch
+                batch = _Batch()
+        if batch.plans:
+            yield self._charged(batch)
+
+    def _charged(self, batch: _Batch) -> Sequence[Planned]:
+        self._allowance.take(batch.late)
+        self._reached("after-plan")
+        return batch.plans
 
     def _plan_all(self, lease: Lease, rows: Sequence[DueRow], now: int) -> Iterator[Planned]:
         for row, definition in self._read(rows):
@@ -191,48 +175,16 @@ class Ticker:
         except Exception as error:  # noqa: BLE001 - one schedule's fault, of whatever kind, must not stop the others
             self._set_aside(lease, row.id, f"can't be planned: {type(error).__name__}: {error}")
 
-    # What comes next.
-
     def plan_ahead(self) -> None:
-        """Plan a few of the schedules that will be due soon. Without any effect but on the time that ticks take."""
-        now = self._now()
-        if not self._coming:
-            self._look_ahead(now)
-        rows = [self._coming.popleft() for _ in range(min(AHEAD_AT_ONCE, len(self._coming)))]
-        for row, definition in self._read([row for row in rows if not row.error and row.status == "active"]):
-            if not isinstance(definition, Exception):
-                self._plan_for_later(row, *definition)
-                self._reached("after-plan")
-
-    def _look_ahead(self, now: int) -> None:
-        """Read, in pieces, which schedules will be due soon: about twice in the time that is looked ahead."""
-        until = now + AHEAD_MS
-        is_near = self._head is not None and now < self._head <= until
-        if not is_near or (self._covered > now + AHEAD_MS // 2 and not self._seen):
-            self._seen = 0
-            return
-        room = min(READ_AT_ONCE, HELD - len(self._hand))
-        rows = self._timetable.coming(until, self._seen, room) if room > 0 else ()
-        self._reached("after-due")
-        self._coming.extend(row for row in rows if not self._hand.holds(row))
-        self._seen = self._seen + room if len(rows) == room > 0 else 0
-        if not self._seen:
-            self._covered = until
-
-    def _plan_for_later(self, row: DueRow, revision: int, schedule: Schedule) -> None:
-        """What can't be planned is told of when it is due."""
-        try:
-            planned = Planned(schedule=schedule, revision=revision, plan=plan(schedule, row.cursor, row.due))
-        except Exception:  # noqa: BLE001 - whatever it is, it is looked at again at the due time
-            return
-        if is_for_the_hand(planned, row.due):
-            self._hand.add(planned)
+        """Prepare a little of what will be due soon."""
+        self._ahead.work(self._head, self._common.now_ms())
+        self._reached("after-plan")
 
     # What came of it.
 
     def _settle(self, lease: Lease, batch: Sequence[Planned], committed: Committed) -> None:
         self._head = committed.head
-        self._note_clock(committed)
+        self._common.replied(committed.now, was_early=any(one.code == "early" for one in committed.others.values()))
         self._observer.committed(batch, committed)
         for index, planned in enumerate(batch):
             self._settle_one(lease, planned, committed.others.get(index))
@@ -242,37 +194,13 @@ class Ticker:
         if other is None or other.code in {"ok", "already", "early", "held"}:
             self._troubles.forget(schedule_id)
         if other is None:
-            self._go_on(planned)
+            self._ahead.go_on(planned)
+            if planned.plan.due is None:
+                self._definitions.forget(schedule_id)
         elif other.code == "error":
             self._set_aside(lease, schedule_id, other.detail)
         elif other.code in {"moved", "stale", "gone", "paused"}:
             self._definitions.forget(schedule_id)
-
-    def _go_on(self, planned: Planned) -> None:
-        """A schedule that fires again soon need not be read again: what it is decided up to is known."""
-        plan = planned.plan
-        if plan.due is None:
-            self._definitions.forget(plan.schedule_id)
-        elif plan.due <= self._covered:
-            self._coming.append(
-                DueRow(
-                    id=plan.schedule_id,
-                    due=plan.due,
-                    revision=planned.revision,
-                    status="active",
-                    cursor=plan.cursor,
-                )
-            )
-
-    def _note_clock(self, committed: Committed) -> None:
-        """How far Redis' clock is behind: found out when a fire was early, and forgotten when it has caught up."""
-        offset = self._offset(committed.now)
-        is_early = any(other.code == "early" for other in committed.others.values())
-        self._behind = offset if is_early else min(self._behind, offset)
-
-    def _offset(self, redis_now: int) -> int:
-        """By how much Redis' clock may be behind, ms, seen from a reply: what that took counts as well."""
-        return max(0, self._clock.now_ms() - redis_now)
 
     def _set_aside(self, lease: Lease, schedule_id: str, error: str) -> None:
         self._definitions.forget(schedule_id)
@@ -286,6 +214,23 @@ class Ticker:
         self.has_waiting = False
         for released in self._timetable.release_waiting(lease):
             self._observer.released(released)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Plans for one script, how many decisions they hold, and how many of these enqueue something late."""
+
+    plans: list[Planned] = field(default_factory=list)
+    fires: int = 0
+    late: int = 0
+
+    def add(self, planned: Planned) -> None:
+        self.plans.append(planned)
+        self.fires += len(planned.plan.decisions)
+        self.late += _catch_up_fires(planned)
+
+    def is_full(self, allowed: int) -> bool:
+        return len(self.plans) == BATCH or self.fires >= FIRES_AT_ONCE or (self.late > 0 and self.late >= allowed)
 
 
 def _catch_up_fires(planned: Planned) -> int:

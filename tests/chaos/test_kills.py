@@ -54,8 +54,8 @@ def test_a_beat_killed_at_each_point_of_its_loop(arena: Arena, rng: random.Rando
 
 
 def _nth(point: Point, rng: random.Random) -> int:
-    """The lease is renewed once a second, the timetable read every few; the other points are passed more often."""
-    return 2 if point.endswith(("renew", "due")) else rng.randint(2, 9)
+    """The lease is renewed once a second, and what was planned ahead is not read again; the others are passed often."""
+    return {"before-renew": 2, "after-renew": 2, "after-due": 1, "after-load": 1}.get(point) or rng.randint(2, 9)
 
 
 @pytest.mark.fault("F05")

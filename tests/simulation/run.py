@@ -8,11 +8,11 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
-from scheduler import planner, ticker
+from scheduler import ahead, planner, ticker
 from scheduler.memory import MemoryStore
 from tests.simulation import checker
 from tests.simulation.account import Account
@@ -30,10 +30,10 @@ MOST_MS = 1_800_000
 CALM_MS = 10_000
 SETTLED_MS = 5000
 PIECE_MS = 500
-BATCHES: Sequence[Mapping[str, int]] = (
+SIZES: Sequence[Mapping[str, int]] = (
     {},
     {"AHEAD_MS": 700, "HELD": 5},
-    {"BATCH": 3, "FIRES_AT_ONCE": 4, "AHEAD_AT_ONCE": 1},
+    {"BATCH": 3, "FIRES_AT_ONCE": 4, "PLANNED_AT_ONCE": 1},
 )
 """Every third seed runs beats that look ahead a little only, every third such that take little at once."""
 BUSY = 250
@@ -69,8 +69,18 @@ class Outcome:
 def run(seed: int, fires: int = 1000, design: Design | None = None) -> Outcome:
     """Run one seed until so many jobs are enqueued. Takes no real time but that of computing."""
     design = design or Design()
-    with _from_seed(seed), patch.multiple(ticker, plan=design.plan, **BATCHES[seed % len(BATCHES)]):
+    with _from_seed(seed), _with(design.plan, SIZES[seed % len(SIZES)]):
         return _Run(seed, design).outcome(fires)
+
+
+@contextmanager
+def _with(plan: Callable[..., planner.Plan], sizes: Mapping[str, int]) -> Iterator[None]:
+    """Beats with a planner of this kind, and with constants of other sizes."""
+    with ExitStack() as stack:
+        for module in (ticker, ahead):
+            held = {name: size for name, size in sizes.items() if hasattr(module, name)}
+            stack.enter_context(patch.multiple(module, plan=plan, **held))
+        yield
 
 
 @contextmanager
