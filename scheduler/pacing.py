@@ -65,7 +65,8 @@ class Allowance:
 
 
 class Seldom:
-    """A chore that runs at most once in so many seconds, however often it is called."""
+    """A chore that runs at most once in so many seconds, however often it is called; but at the next call again when it
+    returned True, for more to do."""
 
     def __init__(self, chore: Callable[[], object], seconds: float, clock: Clock) -> None:
         self._chore = chore
@@ -76,7 +77,8 @@ class Seldom:
     def __call__(self) -> None:
         if self._clock.monotonic() >= self._next:
             self._next = self._clock.monotonic() + self._seconds
-            self._chore()
+            if self._chore() is True:
+                self._next = self._clock.monotonic()
 
 
 class SlowerClock:

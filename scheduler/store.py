@@ -170,8 +170,8 @@ class RedisChores:
             log.warning("job %s was queued and in no list: put back", job_id)
         return found
 
-    def prune(self) -> int:
-        """Forget completed run-time schedules whose time has come; how many."""
+    def prune(self) -> bool:
+        """Forget completed run-time schedules whose time has come; whether there may be more."""
         keys = self._keys
         prefixes = {
             "schedule": keys.schedule_prefix,
@@ -181,7 +181,7 @@ class RedisChores:
             "most": PRUNED_AT_ONCE,
         }
         forgotten: int = self._prune([keys.completed, keys.schedules], [pack(prefixes)])
-        return forgotten
+        return forgotten == PRUNED_AT_ONCE
 
 
 class RedisLease:

@@ -43,7 +43,8 @@ log = logging.getLogger("rqbeat.beat")
 DRY_RUN_MOST = 10_000
 SAY_SECONDS = 5.0
 RECONCILE_SECONDS = 10.0
-AUDIT_SECONDS = 3.0
+PRUNE_SECONDS = 5.0
+AUDIT_SECONDS = 5.0
 
 
 def actor() -> str:
@@ -117,7 +118,7 @@ def build_beat(
             chores.stop_replaced,
             admin.resume_due,
             Seldom(chores.reconcile, RECONCILE_SECONDS, clock),
-            chores.prune,
+            Seldom(chores.prune, PRUNE_SECONDS, clock),
             Seldom(SelfAudit(Reader(client, keys)), AUDIT_SECONDS, clock),
         ],
         reached=kill_at(settings.failpoint),

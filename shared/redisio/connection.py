@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import redis
@@ -81,18 +81,22 @@ def store_errors() -> Iterator[None]:
         yield
     except StoreError:  # told already, by a block within this one
         raise
-    except redis.exceptions.AuthenticationError as error:
-        raise StoreRefusedError(f"Redis refuses the user name or password: {error}") from error
-    except redis.exceptions.AuthorizationError as error:
-        raise StoreRefusedError(f"Redis refuses this user: {error}") from error
-    except redis.exceptions.NoPermissionError as error:
-        raise StoreRefusedError(f"Redis' access list forbids a command: {error}") from error
-    except (redis.exceptions.OutOfMemoryError, redis.exceptions.ReadOnlyError) as error:
-        raise StoreUnavailableError(f"Redis takes no writes now: {_first_line(error)}") from error
-    except redis.exceptions.ResponseError as error:
-        raise _of_response(error) from error
-    except (redis.exceptions.RedisError, OSError) as error:
-        raise _of_connection(error) from None
+    except (redis.exceptions.RedisError, OSError, ValueError) as error:
+        if (told := _told(error)) is None:
+            raise
+        raise told from error
+
+
+def _told(error: Exception) -> Exception | None:
+    for kind, tell in _TELLERS:
+        if isinstance(error, kind):
+            return tell(error)
+    return None
+
+
+def _of_value(error: Exception) -> StoreError | None:
+    """What redis-py raises of a connection that another thread closes while it is being opened; else it is not ours."""
+    return StoreUnavailableError(f"Redis does not answer: {error}") if "closed file" in str(error) else None
 
 
 def server_now(client: redis.Redis) -> int:
@@ -202,3 +206,24 @@ def _address(text: str) -> tuple[str, int] | None:
     if not host:
         return text, 26379
     return (host, int(port)) if re.fullmatch(r"[0-9]{1,5}", port) else None
+
+
+_TELLERS: tuple[tuple[type[Exception] | tuple[type[Exception], ...], Callable[[Any], Exception | None]], ...] = (
+    (
+        redis.exceptions.AuthenticationError,
+        lambda error: StoreRefusedError(f"Redis refuses the user name or password: {error}"),
+    ),
+    (redis.exceptions.AuthorizationError, lambda error: StoreRefusedError(f"Redis refuses this user: {error}")),
+    (
+        redis.exceptions.NoPermissionError,
+        lambda error: StoreRefusedError(f"Redis' access list forbids a command: {error}"),
+    ),
+    (
+        (redis.exceptions.OutOfMemoryError, redis.exceptions.ReadOnlyError),
+        lambda error: StoreUnavailableError(f"Redis takes no writes now: {_first_line(error)}"),
+    ),
+    (redis.exceptions.ResponseError, _of_response),
+    ((redis.exceptions.RedisError, OSError), _of_connection),
+    (ValueError, _of_value),
+)
+"""What an error means, the first that fits."""

@@ -219,7 +219,7 @@ class Arena:
     def stop_beats(self) -> None:
         """SIGTERM to every beat, which all must still be running."""
         for beat in self.beats:
-            beat.says("now ")
+            beat.says("now ", "Redis answers again")
         for beat in self.beats:
             beat.process.terminate()
         assert [beat.ends() for beat in self.beats] == [0] * len(self.beats), self.logs()

@@ -185,7 +185,7 @@ def test_dup_lock_shorter_than_pass(arena: Arena, proxy: Proxy, note: Note) -> N
     proxy.delay = 0.02
     arena.start(2)
     for beat in arena.beats:
-        beat.says("now ", 6)
+        beat.says("now ", seconds=6)
     wait_for(arena.decided, 10, "the first fires")
     arena.replace(arena.has_leader())
     verdict = arena.finish()

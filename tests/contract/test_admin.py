@@ -303,12 +303,12 @@ def test_completed_schedules_of_the_run_time_are_forgotten_after_their_window(
     once = build(Administered, DateTrigger((stage.now - 1000) / 1000), {"id": "once", "catchup_window": 60}, "runtime")
     stage.admin.upsert([once])
     stage.commit(stage.plan(once))
-    assert (chores.prune(), stage.reader.schedule("once").status) == (0, "completed")
+    assert (chores.prune(), stage.reader.schedule("once").status) == (False, "completed")
     kept_until = stage.client.zscore(stage.keys.completed, "once")
     assert kept_until is not None
     assert stage.now + 60_000 <= kept_until <= SystemClock().now_ms() + 60_000
     stage.client.zadd(stage.keys.completed, {"once": 1})
-    assert (chores.prune(), stage.reader.schedules()) == (1, [])
+    assert (chores.prune(), stage.reader.schedules()) == (False, [])
 
 
 def test_backlog_date_in_past_declared(stage: Stage, chores: RedisChores) -> None:

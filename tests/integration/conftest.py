@@ -57,9 +57,9 @@ class Program:
     def text(self) -> str:
         return self._output.read_text(errors="replace")
 
-    def says(self, words: str, seconds: float = 15) -> None:
-        """Wait until it has written these words."""
-        wait_for(lambda: words in self.text, seconds, f"{words!r} in:\n{self.text[-2000:]}")
+    def says(self, *words: str, seconds: float = 15) -> None:
+        """Wait until it has written these words, or others of those that are given."""
+        wait_for(lambda: any(each in self.text for each in words), seconds, f"{words} in:\n{self.text[-2000:]}")
 
     def ends(self, seconds: float = 15) -> int:
         """Wait for its end: its exit code."""

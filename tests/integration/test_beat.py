@@ -91,7 +91,7 @@ def test_a_standby_takes_over_at_once_when_the_leader_is_stopped(
     second = spawn("run", spec, "--url", redis_url)
     second.says("now standby")
     assert first.terminate() == 0
-    second.says("now leader", 1)
+    second.says("now leader", seconds=1)
     assert "now leader" in second.text
 
 
@@ -104,7 +104,7 @@ def test_miss_during_takeover(spawn: Spawn, app: Callable[[str], str], redis_url
     second.says("now standby")
     wait_for(lambda: enqueued(reader), 5, "a fire")
     first.kill()
-    second.says("now leader", 5)
+    second.says("now leader", seconds=5)
     wait_for(lambda: len(enqueued(reader)) >= 7, 10, "fires of the second")
     times = sorted(entry.nominal for entry in enqueued(reader))
     assert times == list(range(times[0], times[-1] + 1, 1000))
@@ -121,7 +121,7 @@ def test_dup_retried_command_after_lost_reply(
     beat = spawn("run", spec, "--url", proxy.url)
     wait_for(lambda: proxy.strikes >= 10, 30, "ten cut replies")
     proxy.cut = None
-    beat.says("Redis answers again", 15)
+    beat.says("Redis answers again", seconds=15)
     assert beat.terminate() == 0
     times = sorted(entry.nominal for entry in reader.history("tick", most=1000))
     covered = [entry for entry in reader.history("tick", most=1000) if entry.count > 1]
@@ -156,7 +156,7 @@ def test_miss_redis_down_at_boot(spawn: Spawn, app: Callable[[str], str], tmp_pa
     assert "Traceback" not in beat.text
     own.start()
     try:
-        beat.says("now leader", 10)
+        beat.says("now leader", seconds=10)
         with connect(own.url) as client:
             wait_for(lambda: enqueued(Reader(client, Keys())), 5, "a fire")
     finally:

@@ -44,7 +44,7 @@ def dev(spawn: Spawn, app: Callable[[str], str], tmp_path: Path) -> tuple[Progra
     """A running `rqbeat dev` whose job has run, the URL of its server, and its mark."""
     mark = f"RQTEST_MARK={tmp_path.name}"
     program = spawn("dev", app(LIVELY), RQTEST_MARK=tmp_path.name)
-    program.says("tock", 30)
+    program.says("tock", seconds=30)
     url = re.findall(r"(?:redis|unix)://\S+", wait_for(lambda: program.text, 5, "text"))
     program.says("Ctrl-C ends all")
     shown = re.search(r"rqbeat dev · (\S+)", program.text)
@@ -90,7 +90,7 @@ def test_a_pause_outlives_a_restart_of_everything(
     assert spawn("pause", "app.tick", "--url", url).ends() == 0
     assert program.terminate() == 0
     again = spawn("dev", "app:scheduler")
-    again.says("paused", 30)
+    again.says("paused", seconds=30)
     assert "app.tick: " not in again.text
 
 
@@ -113,7 +113,7 @@ def test_lines_outlive_it_in_a_file_without_escape_codes(
     spawn: Spawn, app: Callable[[str], str], tmp_path: Path
 ) -> None:
     program = spawn("dev", app('@scheduler.every(1)\ndef loud():\n    print("\\x1b[31m漢字\\x1b[2J", flush=True)'))
-    program.says("worker | 漢字\n", 30)
+    program.says("worker | 漢字\n", seconds=30)
     assert program.terminate() == 0
     assert ".rqbeat/dev.log" in program.text.splitlines()[-1]
     written = (tmp_path / ".rqbeat" / "dev.log").read_text()
@@ -135,7 +135,7 @@ def test_a_url_left_by_one_that_was_killed_is_no_other_server(
     program, _, _ = dev
     program.kill()
     again = spawn("dev", "app:scheduler")
-    again.says("now leader", 30)
+    again.says("now leader", seconds=30)
     assert again.terminate() == 0
 
 
@@ -143,15 +143,15 @@ def test_each_app_has_data_of_its_own(spawn: Spawn, app: Callable[[str], str], d
     program, _, _ = dev
     assert program.terminate() == 0
     other = spawn("dev", app('@scheduler.every(1, id="only")\ndef f(): ...', "other"))
-    other.says("declared: 1 added\n", 30)
+    other.says("declared: 1 added\n", seconds=30)
     assert other.terminate() == 0
 
 
 def test_a_second_signal_ends_the_wait_for_running_jobs(spawn: Spawn, app: Callable[[str], str]) -> None:
     program = spawn("dev", app(SLOW))
-    program.says("begun", 30)
+    program.says("begun", seconds=30)
     os.kill(program.process.pid, signal.SIGINT)
-    program.says("waiting up to 10 s for running jobs", 2)
+    program.says("waiting up to 10 s for running jobs", seconds=2)
     ends = time.monotonic() + 5
     while "killed: worker" not in program.text and time.monotonic() < ends:
         os.kill(program.process.pid, signal.SIGINT)  # the first one may come too soon to be meant
@@ -161,7 +161,7 @@ def test_a_second_signal_ends_the_wait_for_running_jobs(spawn: Spawn, app: Calla
 
 def test_a_server_that_dies_ends_it_with_one_line(spawn: Spawn, app: Callable[[str], str], tmp_path: Path) -> None:
     program = spawn("dev", app(LIVELY))
-    program.says("tock", 30)
+    program.says("tock", seconds=30)
     url = (tmp_path / ".rqbeat" / "url").read_text().strip()
     with connect(url) as client:
         os.kill(int(client.info("server")["process_id"]), signal.SIGKILL)

@@ -7,13 +7,14 @@ maintenance runs every 10 s, idle or not: a job whose worker died is taken up ag
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from typing import Any
 
 from rq.executions import Execution
 from rq.job import Job as RqJob
 from rq.worker import WorkerStatus
 
-from shared.errors import StoreError
+from shared.errors import StoreError, StoreUnavailableError
 from shared.redisio.connection import store_errors
 from worker.chores import Chores, Rhythm
 from worker.guard.recovery import Recovery
@@ -57,8 +58,12 @@ class BeatGuard(RunGuard):
             self.chores.turn(state)
 
     def run_maintenance_tasks(self) -> None:
-        """RQ's would also look after dependencies, rate limits and groups, which are not in use here."""
-        self.recovery()
+        """RQ's would also look after dependencies, rate limits and groups, which are not in use here.
+
+        Called by RQ's loop as well, which would quit for an error: the pop that follows meets the same, and waits.
+        """
+        with suppress(StoreUnavailableError):
+            self.recovery()
 
     def get_heartbeat_ttl(self, job: RqJob, working_time: float = 0.0) -> int:  # noqa: ARG002 - RQ's signature
         """RQ's lease of a run is 90 s: so long a dead worker's job passes for running."""

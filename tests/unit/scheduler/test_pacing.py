@@ -1,8 +1,8 @@
-"""Two clocks, and the time that has come by both."""
+"""Two clocks and the time that has come by both; chores that wait for their turn."""
 
 from __future__ import annotations
 
-from scheduler.pacing import SlowerClock
+from scheduler.pacing import Seldom, SlowerClock
 from scheduler.testing import ManualClock
 
 NOW = 1_700_000_000_000
@@ -32,3 +32,18 @@ def test_redis_has_caught_up_as_soon_as_a_reply_says_so() -> None:
     common.looked(NOW, NOW - 40)
     common.replied(NOW + 5)
     assert common.now_ms() == NOW
+
+
+def test_a_chore_that_has_more_to_do_is_run_at_the_next_call() -> None:
+    """What completes at a high rate must be forgotten at that rate."""
+    answers = iter([True, True, False, True])
+    calls: list[bool] = []
+
+    def chore() -> bool:
+        calls.append(next(answers))
+        return calls[-1]
+
+    seldom = Seldom(chore, 60, ManualClock(wall_ms=NOW))
+    for _ in range(9):
+        seldom()
+    assert calls == [True, True, False]
