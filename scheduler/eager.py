@@ -18,6 +18,7 @@ from scheduler.planner import Fire, plan
 from scheduler.ports import Lease, Planned
 from scheduler.schedule import Schedule
 from shared import registry
+from shared.arguments import parameters_of
 from shared.clock import Clock
 from shared.context import OnDoubt
 from shared.outbox import Receipt, Request, using_outbox
@@ -148,7 +149,8 @@ def run_here(call: Call, job_id: str, fire: FireContext) -> Any:
     travelled = unpack_call(pack_call(call))
     job = registry.jobs.find(travelled.job)()
     job.ctx = EagerContext(job_id, fire)
-    return job.handle(*travelled.args, **travelled.kwargs)
+    args, kwargs = parameters_of(type(job)).rebuild(travelled.args, travelled.kwargs)
+    return job.handle(*args, **kwargs)
 
 
 def _settle(work: Coroutine[Any, Any, Any]) -> Any:

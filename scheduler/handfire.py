@@ -20,10 +20,11 @@ from shared.errors import ConfigurationError, StoreRefusedError
 from shared.ids import fire_job_id
 from shared.instants import iso
 from shared.keys import Keys
-from shared.payload import DATA_TAIL, context_bin
+from shared.payload import DATA_TAIL, data_head, pack_context, sealed_bin
 from shared.redisio.connection import Client, server_now, text
 from shared.redisio.records import stamp
 from shared.redisio.scripts import Script, pack
+from shared.signature import UNSIGNED, Keyring
 
 BATCH = 500
 CONTROL_BOUND = 10_000
@@ -65,11 +66,12 @@ class Backfilled:
 class HandFire:
     """Fires of one namespace by hand, in the name of `actor`. Blocking; raises StoreError and NotFoundError."""
 
-    def __init__(self, client: Client, keys: Keys, clock: Clock, actor: str) -> None:
+    def __init__(self, client: Client, keys: Keys, clock: Clock, actor: str, keyring: Keyring = UNSIGNED) -> None:
         self._client = client
         self._keys = keys
         self._clock = clock
         self._actor = actor
+        self._keyring = keyring
         self._reader = Reader(client, keys)
         self._fire = Script(client, "fire")
 
@@ -126,6 +128,7 @@ class HandFire:
             "id": schedule.id,
             "kind": fires[0].kind,
             "stamp": stamp(self._clock.now_ms()),
+            "head": data_head(schedule.packed_call),
             "tail": DATA_TAIL,
             "queue": keys.rq_queue_prefix,
             "live": keys.live_prefix,
@@ -138,9 +141,8 @@ class HandFire:
             "again": again,
             "instances": instances,
         }
-        code, reply = self._fire(
-            self._fire_keys(schedule.id), [pack(arguments), pack([_row(schedule, f) for f in fires])]
-        )
+        rows = [_row(schedule, fire, self._keyring) for fire in fires]
+        code, reply = self._fire(self._fire_keys(schedule.id), [pack(arguments), pack(rows)])
         if code == b"error":
             raise StoreRefusedError(f"schedule {schedule.id!r} was not fired: {text(reply)}")
         if code == b"gone":
@@ -159,8 +161,9 @@ class HandFire:
         return {entry.nominal for entry in entries if entry.kind != "manual"}
 
 
-def _row(schedule: Schedule, fire: Fire) -> list[object]:
-    return [fire.nominal, fire.job_id, context_bin(fire.context), fire_job_id(schedule.id, fire.nominal)]
+def _row(schedule: Schedule, fire: Fire, keyring: Keyring) -> list[object]:
+    context = sealed_bin(pack_context(fire.context), keyring, schedule.packed_call, fire.job_id)
+    return [fire.nominal, fire.job_id, context, fire_job_id(schedule.id, fire.nominal)]
 
 
 def _nominal_times(schedule: Schedule, span: Range, done: Collection[int]) -> list[int]:

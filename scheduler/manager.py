@@ -11,7 +11,8 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, overload
 
 from scheduler.eager import EagerBeat
 from scheduler.schedule import Schedule, ScheduleOptions, build
@@ -19,7 +20,7 @@ from scheduler.scheduled_job import JobStatus, ScheduledJob
 from scheduler.triggers import CronTrigger, IntervalTrigger, Trigger
 from shared.clock import Clock, SystemClock
 from shared.errors import AlreadyExistsError, ConfigurationError, NotFoundError
-from shared.job import Job, check_importable, job_of_function
+from shared.job import Handles, P, R_co, check_importable, job_of_function
 from shared.outbox import is_eager
 from shared.settings import Settings, load
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from scheduler.admin import Admin
     from scheduler.readers import Reader, ScheduleView
     from scheduler.wiring import RunningBeat
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +54,15 @@ collected_problems: ContextVar[list[Problem] | None] = ContextVar("collected_pro
 """Where problems go while an app is being checked; elsewhere they are raised."""
 
 
+class Declaring(Protocol):
+    """A decorator for a function or a Job subclass, which becomes a schedule and takes the same arguments."""
+
+    @overload
+    def __call__(self, func: type[Handles[P, R_co]], /) -> ScheduledJob[P, R_co]: ...
+    @overload
+    def __call__(self, func: Callable[P, R_co], /) -> ScheduledJob[P, R_co]: ...
+
+
 class SchedulerManager:
     """The schedules that an app declares.
 
@@ -77,25 +85,30 @@ class SchedulerManager:
         self._beat: RunningBeat | EagerBeat | None = None
         self._started_at: float | None = None
 
+    @overload
     def schedule(
-        self, func: type[Job] | Callable[..., Any], trigger: Trigger, **options: Unpack[ScheduleOptions]
-    ) -> ScheduledJob:
+        self, func: type[Handles[P, R_co]], trigger: Trigger, **options: Unpack[ScheduleOptions]
+    ) -> ScheduledJob[P, R_co]: ...
+    @overload
+    def schedule(
+        self, func: Callable[P, R_co], trigger: Trigger, **options: Unpack[ScheduleOptions]
+    ) -> ScheduledJob[P, R_co]: ...
+    def schedule(self, func: Any, trigger: Trigger, **options: Unpack[ScheduleOptions]) -> ScheduledJob:
         """Declare that a job (a Job subclass, or a function that becomes one) runs whenever `trigger` fires.
 
         Once connected, it is stored at once (one blocking call), as made at run time: a restart does not remove it.
         Raises ConfigurationError for anything wrong with it, AlreadyExistsError when its id is taken.
         """
-        return self._declare(func, lambda: trigger, options)
+        return self._declare(func, make_trigger=lambda: trigger, options=options)  # type: ignore[no-any-return]
 
-    def every(self, seconds: float, **options: Unpack[ScheduleOptions]) -> Callable[[Callable[..., Any]], ScheduledJob]:
+    def every(self, seconds: float, **options: Unpack[ScheduleOptions]) -> Declaring:
         """Decorate a function or a Job subclass: it runs every so many seconds, on a grid from the epoch."""
-        return lambda func: self._declare(func, lambda: IntervalTrigger(seconds), options)
+        return partial(self._declare, make_trigger=lambda: IntervalTrigger(seconds), options=options)
 
-    def cron(
-        self, expression: str, *, timezone: str | None = None, **options: Unpack[ScheduleOptions]
-    ) -> Callable[[Callable[..., Any]], ScheduledJob]:
+    def cron(self, expression: str, *, timezone: str | None = None, **options: Unpack[ScheduleOptions]) -> Declaring:
         """Decorate a function or a Job subclass: it runs when a cron expression says so, in UTC or the zone named."""
-        return lambda func: self._declare(func, lambda: CronTrigger(expression, timezone=timezone), options)
+        make_trigger = partial(CronTrigger, expression, timezone=timezone)
+        return partial(self._declare, make_trigger=make_trigger, options=options)
 
     def get(self, schedule_id: str) -> ScheduledJob | None:
         """A declared schedule, or None."""
@@ -213,12 +226,12 @@ class SchedulerManager:
         return await asyncio.to_thread(RunningBeat.start, self.settings(), self.schedules, self._clock)
 
     def _declare(
-        self, func: Any, make_trigger: Callable[[], Trigger], options: ScheduleOptions | Mapping[str, Any]
-    ) -> ScheduledJob:
+        self, func: Any, *, make_trigger: Callable[[], Trigger], options: ScheduleOptions | Mapping[str, Any]
+    ) -> Any:
         try:
             return self._add(func, make_trigger(), options)
         except (ConfigurationError, AlreadyExistsError) as error:
-            return _note_problem(func, error)  # type: ignore[no-any-return]
+            return _note_problem(func, error)
 
     def _add(self, func: Any, trigger: Trigger, options: ScheduleOptions | Mapping[str, Any]) -> ScheduledJob:
         func = func.func if isinstance(func, ScheduledJob) else func

@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, cast
 
 from scheduler.schedule import Schedule
 from scheduler.triggers import DateTrigger, Trigger
 from shared import registry
-from shared.job import Job, JobHandle
+from shared.arguments import parameters_of
+from shared.job import Job, JobHandle, P, R_co
 
 Handler = Callable[[], Awaitable[Any]]
 
@@ -45,7 +46,7 @@ class Steward(Protocol):
     def view(self, schedule_id: str) -> Stored | None: ...
 
 
-class ScheduledJob:
+class ScheduledJob(Generic[P, R_co]):
     """A declared schedule, with the manager that declared it.
 
     `next_run_time` (epoch seconds) is what the declaration alone foretells. `runs`, `errors`, `current_instances` and
@@ -76,11 +77,11 @@ class ScheduledJob:
     def trigger(self) -> Trigger:
         return self.schedule.trigger
 
-    def dispatch(self, *args: Any, **kwargs: Any) -> JobHandle:
+    def dispatch(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Send the job once, now, beside its schedule; see `Job.dispatch`."""
         return self.job.dispatch(*args, **kwargs)
 
-    async def adispatch(self, *args: Any, **kwargs: Any) -> JobHandle:
+    async def adispatch(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """`dispatch` for coroutines."""
         return await self.job.adispatch(*args, **kwargs)
 
@@ -103,11 +104,16 @@ class ScheduledJob:
 
     @property
     def args(self) -> tuple[Any, ...]:
-        return self.schedule.call.args
+        return self._arguments()[0]
 
     @property
     def kwargs(self) -> Mapping[str, Any]:
-        return self.schedule.call.kwargs
+        return self._arguments()[1]
+
+    def _arguments(self) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+        """The schedule's own, as `handle` takes them."""
+        call = self.schedule.call
+        return parameters_of(self.job).rebuild(call.args, call.kwargs)
 
     @property
     def max_instances(self) -> int:
@@ -140,11 +146,11 @@ class ScheduledJob:
             "created_at": self.created_at,
         }
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """Call the function, or run the job class' handle, here and now."""
         if isinstance(self.func, type) and issubclass(self.func, Job):
-            return self.func().handle(*args, **kwargs)
-        return self.func(*args, **kwargs)
+            return cast("R_co", self.func().handle(*args, **kwargs))
+        return cast("R_co", self.func(*args, **kwargs))
 
     async def run(self) -> Any:
         """Run the job once, in this process, with the schedule's arguments and middleware; None unless it is active."""
@@ -170,7 +176,8 @@ class ScheduledJob:
         return await handler()
 
     async def _handle(self) -> Any:
-        returned = self(*self.args, **self.kwargs)
+        args, kwargs = self._arguments()
+        returned: Any = self(*args, **kwargs)
         return await returned if inspect.isawaitable(returned) else returned
 
     def __repr__(self) -> str:

@@ -30,10 +30,11 @@ from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from shared.clock import Clock
 from shared.errors import RqbeatError, StoreUnavailableError
 from shared.keys import Keys
-from shared.payload import DATA_TAIL, context_bin, data_head
+from shared.payload import DATA_TAIL, data_head, pack_context, sealed_bin
 from shared.redisio.connection import Client, store_errors, text
 from shared.redisio.records import job_fields, stamp
 from shared.redisio.scripts import Call, Script, pack, unpack
+from shared.signature import UNSIGNED, Keyring
 
 log = logging.getLogger("rqbeat.beat")
 
@@ -49,9 +50,10 @@ STOPPED_AT_ONCE = 500
 class RedisTimetable:
     """The store of one namespace."""
 
-    def __init__(self, client: Client, keys: Keys, clock: Clock) -> None:
+    def __init__(self, client: Client, keys: Keys, clock: Clock, keyring: Keyring = UNSIGNED) -> None:
         self._keys = keys
         self._clock = clock
+        self._keyring = keyring
         self._due = Script(client, "due")
         self._coming = Script(client, "coming")
         self._load = Script(client, "load")
@@ -95,7 +97,7 @@ class RedisTimetable:
         for plans in batches:
             sent.append(plans)
             now = self._clock.now_ms()
-            yield keys, [self._header(lease), pack([_plan_row(planned, now) for planned in plans])]
+            yield keys, [self._header(lease), pack([_plan_row(planned, now, self._keyring) for planned in plans])]
 
     def release_waiting(self, lease: Lease) -> Sequence[Released]:
         reply = self._release(self._firing_keys(), [self._header(lease), RELEASED_AT_ONCE])
@@ -131,6 +133,7 @@ class RedisTimetable:
                 "live": keys.live_prefix,
                 "job": keys.rq_job_prefix,
                 "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
+                "signed": bool(self._keyring.keys),
             }
         )
 
@@ -280,7 +283,7 @@ def _loaded(row: Sequence[Any]) -> tuple[int, Schedule] | Exception | None:
         return error
 
 
-def _plan_row(planned: Planned, now: int) -> list[object]:
+def _plan_row(planned: Planned, now: int, keyring: Keyring) -> list[object]:
     plan: Plan = planned.plan
     return [
         plan.schedule_id,
@@ -288,16 +291,17 @@ def _plan_row(planned: Planned, now: int) -> list[object]:
         plan.base,
         plan.cursor,
         False if plan.due is None else plan.due,
-        [_decision_row(plan.schedule_id, decision, now) for decision in plan.decisions],
+        [_decision_row(planned.schedule, decision, now, keyring) for decision in plan.decisions],
     ]
 
 
-def _decision_row(schedule_id: str, decision: Decision, now: int) -> list[object]:
+def _decision_row(schedule: Schedule, decision: Decision, now: int, keyring: Keyring) -> list[object]:
     match decision:
         case Fire():
             at, job_id = decision.nominal, decision.job_id
-            entry = about(schedule_id, at, at, 1, decision.kind, job_id, decision.due)
-            return ["enqueue", at, decision.due, decision.kind, job_id, context_bin(decision.context, now), entry]
+            context = sealed_bin(pack_context(decision.context, now), keyring, schedule.packed_call, job_id)
+            entry = about(schedule.id, at, at, 1, decision.kind, job_id, decision.due)
+            return ["enqueue", at, decision.due, decision.kind, job_id, context, entry]
         case Against():
             return [
                 "against",
@@ -305,7 +309,7 @@ def _decision_row(schedule_id: str, decision: Decision, now: int) -> list[object
                 decision.due,
                 decision.outcome,
                 decision.reason,
-                about_range(schedule_id, decision),
+                about_range(schedule.id, decision),
             ]
 
 

@@ -68,7 +68,7 @@ def open_admin(settings: Settings, clock: Clock | None = None) -> Admin:
 
 def open_handfire(settings: Settings, clock: Clock | None = None) -> HandFire:
     """Firing by hand on the Redis in the settings."""
-    return HandFire(open_client(settings), settings.keys, clock or SystemClock(), actor())
+    return HandFire(open_client(settings), settings.keys, clock or SystemClock(), actor(), settings.keyring)
 
 
 def plan_due(settings: Settings, clock: Clock | None = None) -> list[Plan]:
@@ -101,7 +101,7 @@ def build_beat(
     promote, chores = Promoter(client, keys, clock), RedisChores(client, keys)
     admin = Admin(client, keys, clock, f"beat on {socket.gethostname()}")
     return Beat(
-        timetable=RedisTimetable(client, keys, clock),
+        timetable=RedisTimetable(client, keys, clock, settings.keyring),
         leader=Leader(
             RedisLease(client, keys),
             owner,

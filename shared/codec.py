@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import is_dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal, InvalidOperation
+from enum import Enum
 from functools import partial
 from itertools import count
 from typing import Any, cast
@@ -41,7 +43,20 @@ _INT_RANGE = range(-(2**63), 2**64)
 
 def encode(value: object, path: str = "value", limit: int = MAX_BYTES) -> bytes:
     """The bytes of a value. Raises PayloadError, with the path of the offender, for what would not come back equal."""
-    _check(value, path, MAX_DEPTH, count(1))
+    check(value, path)
+    return pack(value, path, limit)
+
+
+def check(value: object, path: str, room: int = MAX_DEPTH, seen: Iterator[int] | None = None) -> None:
+    """Raises PayloadError, with the path of the offender, for what would not come back equal.
+
+    `room` is how deep it may nest; `seen` counts the items of several values together.
+    """
+    _check(value, path, room, count(1) if seen is None else seen)
+
+
+def pack(value: object, path: str = "value", limit: int = MAX_BYTES) -> bytes:
+    """The bytes of a value that was checked. Raises PayloadError when they are too many."""
     data = _pack(value)
     if len(data) > limit:
         raise PayloadError(
@@ -114,8 +129,10 @@ def _check(value: object, path: str, room: int, seen: Iterator[int]) -> None:
 
 
 def _cure(value: object) -> str:
-    if isinstance(value, int | str | float):
+    if isinstance(value, int | str | float) and not isinstance(value, Enum):
         return "Pass its plain value"
+    if isinstance(value, Enum) or is_dataclass(value):
+        return "Annotate it in handle() with its class"
     return "Pass plain values, dates, Decimals, UUIDs, tuples and sets, or an id to look it up by"
 
 

@@ -11,11 +11,12 @@ import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, cast
 
 from shared import registry
+from shared.arguments import parameters_of
 from shared.context import JobContext
-from shared.errors import ConfigurationError, PayloadError
+from shared.errors import ConfigurationError
 from shared.instants import duration_ms, instant_ms
 from shared.options import JobOptions, check_queue, check_timeout, check_ttl
 from shared.outbox import Receipt, Request, current_outbox, is_eager
@@ -23,6 +24,27 @@ from shared.payload import Call, pack_call
 from shared.retry import Retry
 
 Seconds = float | timedelta
+
+if TYPE_CHECKING:  # checkers know defaults, with which a class may also go without parameters; Python 3.11 does not
+    from typing_extensions import ParamSpec, TypeVar
+
+    P = ParamSpec("P", default=...)
+    R_co = TypeVar("R_co", covariant=True, default=Any)
+else:
+    from typing import ParamSpec, TypeVar
+
+    P = ParamSpec("P")
+    R_co = TypeVar("R_co", covariant=True)
+
+
+class Handles(Protocol[P, R_co]):
+    """A job by its `handle`, from which type checkers know what `dispatch` takes."""
+
+    def handle(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
+Arguments = tuple[Sequence[Any], Mapping[str, Any]]
+"""What one job is sent with: positional arguments and keyword arguments."""
 
 
 class JobHandle:
@@ -95,27 +117,36 @@ class Job:
         """Called in the worker when this job was dropped because its deadline had passed."""
 
     @classmethod
-    def dispatch(cls, *args: Any, **kwargs: Any) -> JobHandle:
+    def dispatch(cls: type[Handles[P]], *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Send this job with `handle`'s arguments, to be run as soon as a worker is free.
 
         Returns when the job is in Redis: one round trip, at most 2 s. Raises PayloadError for arguments that `handle`
         does not take or that can't travel, StoreError when Redis does not answer.
         """
-        return cls.options().dispatch(*args, **kwargs)
+        return _options(cls).dispatch(*args, **kwargs)
 
     @classmethod
-    async def adispatch(cls, *args: Any, **kwargs: Any) -> JobHandle:
+    async def adispatch(cls: type[Handles[P]], *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """`dispatch` for coroutines: the event loop goes on meanwhile."""
-        return await cls.options().adispatch(*args, **kwargs)
+        return await _options(cls).adispatch(*args, **kwargs)
 
     @classmethod
-    def dispatch_many(cls, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[JobHandle]:
-        """Send many jobs, as (args, kwargs) pairs, in one round trip and one step: all of them or none."""
+    def arguments(cls: type[Handles[P]], *args: P.args, **kwargs: P.kwargs) -> Arguments:
+        """These arguments as a pair for `dispatch_many`, so that type checkers see them. Nothing is sent."""
+        return args, kwargs
+
+    @classmethod
+    def dispatch_many(cls, calls: Iterable[Arguments]) -> list[JobHandle]:
+        """Send many jobs, as (args, kwargs) pairs or as what `arguments` gives, 1,000 in one round trip and one step.
+
+        Nothing is sent unless all of them can travel. Up to 1,000 go together: all or none. More go in their order, so
+        that an error from Redis on the way means the first thousands were sent and the rest were not.
+        """
         return cls.options().dispatch_many(calls)
 
     @classmethod
     def options(
-        cls,
+        cls: type[Handles[P]],
         *,
         queue: str | None = None,
         delay: Seconds = 0,
@@ -125,16 +156,17 @@ class Job:
         expires_in: Seconds | None = None,
         timeout: Seconds | None = None,
         at_front: bool | None = None,
-    ) -> Dispatch:
+    ) -> Dispatch[P]:
         """This job with other options for the calls made through what is returned.
 
         `delay` postpones the start. While a `dedupe_key` holds (`dedupe_ttl` from the first call), further calls send
         nothing and return the first one's handle with `created == False`. `deadline` is an instant, `expires_in` a
         duration from now: past it the job is dropped, not run.
         """
-        base = job_options(cls)
+        job = cast("type[Job]", cls)
+        base = job_options(job)
         return Dispatch(
-            job=cls,
+            job=job,
             options=JobOptions(
                 queue=base.queue if queue is None else check_queue(queue),
                 timeout=base.timeout if timeout is None else check_timeout(timeout),
@@ -143,7 +175,7 @@ class Job:
                 at_front=base.at_front if at_front is None else at_front,
             ),
             delay_ms=duration_ms(delay, "delay"),
-            expires_in_ms=_optional_ms(cls.expires_in if expires_in is None else expires_in),
+            expires_in_ms=_optional_ms(job.expires_in if expires_in is None else expires_in),
             deadline=None if deadline is None else instant_ms(deadline, "deadline"),
             dedupe_key=_check_dedupe_key(dedupe_key),
             dedupe_ttl_ms=max(1, duration_ms(dedupe_ttl, "dedupe_ttl")),
@@ -151,7 +183,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatch:
+class Dispatch(Generic[P]):
     """A job class with the options of one call."""
 
     job: type[Job]
@@ -162,23 +194,25 @@ class Dispatch:
     dedupe_key: str | None
     dedupe_ttl_ms: int
 
-    def dispatch(self, *args: Any, **kwargs: Any) -> JobHandle:
+    def dispatch(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """Send one job; see `Job.dispatch`."""
         return self.dispatch_many([(args, kwargs)])[0]
 
-    async def adispatch(self, *args: Any, **kwargs: Any) -> JobHandle:
+    async def adispatch(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle:
         """`dispatch` for coroutines: the event loop goes on meanwhile."""
         return await asyncio.to_thread(self.dispatch, *args, **kwargs)
 
-    def dispatch_many(self, calls: Iterable[tuple[Sequence[Any], Mapping[str, Any]]]) -> list[JobHandle]:
-        """Send many jobs in one step; see `Job.dispatch_many`."""
+    def dispatch_many(self, calls: Iterable[Arguments]) -> list[JobHandle]:
+        """Send many jobs; see `Job.dispatch_many`."""
         requests = [self._request(args, kwargs) for args, kwargs in calls]
         return [JobHandle(receipt) for receipt in current_outbox().send(requests)] if requests else []
 
     def _request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
+        call, fixed = packed_call(self.job, args, kwargs)
         return Request(
             job_id=uuid.uuid4().hex,
-            call=call_of(self.job, args, kwargs),
+            call=call,
+            fixed=fixed,
             options=self.options,
             delay_ms=self.delay_ms,
             expires_in_ms=self.expires_in_ms,
@@ -188,13 +222,26 @@ class Dispatch:
         )
 
 
+def _options(job: type[Handles[P]]) -> Dispatch[P]:
+    """A job class with its own options."""
+    return cast("Dispatch[P]", cast("type[Job]", job).options())
+
+
 def call_of(job: type[Job], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Call:
     """The call of a job with these arguments, checked against `handle`'s signature and for what can travel."""
+    return packed_call(job, args, kwargs)[0]
+
+
+def packed_call(
+    job: type[Job], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+) -> tuple[Call, bytes]:
+    """The same with its bytes, which making it has come to anyway."""
     check_importable(job)
-    _check_arguments(job, args, kwargs or {})
-    call = Call(job=job.name, args=tuple(args), kwargs=dict(kwargs or {}), retry=job.retry)
-    pack_call(call)
-    return call
+    parameters = parameters_of(job)
+    parameters.check(args, kwargs or {}, f"{job.name}.handle")
+    flat, named = parameters.flatten(args, kwargs or {})
+    call = Call(job=job.name, args=flat, kwargs=named, retry=job.retry)
+    return call, pack_call(call, parameters.path)
 
 
 def job_options(job: type[Job]) -> JobOptions:
@@ -262,13 +309,6 @@ def _takes_nothing(init: Callable[..., Any]) -> bool:
 def _with_self(signature: inspect.Signature) -> inspect.Signature:
     this = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     return signature.replace(parameters=[this, *signature.parameters.values()])
-
-
-def _check_arguments(job: type[Job], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    try:
-        inspect.signature(job.handle).bind(None, *args, **kwargs)
-    except TypeError as error:
-        raise PayloadError(f"{error}", path=f"{job.name}.handle") from None
 
 
 def _check_dedupe_key(key: str | None) -> str | None:

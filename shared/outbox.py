@@ -17,10 +17,12 @@ from shared.payload import Call
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One job to be sent. `delay_ms` and `dedupe_ttl_ms` are durations, `deadline` an instant, all in ms."""
+    """One job to be sent: `fixed` is its call, packed. `delay_ms` and `dedupe_ttl_ms` are durations, `deadline` an
+    instant, all in ms."""
 
     job_id: str
     call: Call
+    fixed: bytes
     options: JobOptions
     delay_ms: int = 0
     expires_in_ms: int | None = None

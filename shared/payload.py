@@ -7,21 +7,24 @@ looked up in a registry.
 
     RQ's `data`   [RUNNER, nil, [fixed part, context], {}]
     fixed part    {"v": 1, "job": name, "args": […], "kwargs": {…}, "retry": {…} | nil, "middleware": […]}
-    context       {"v": 1, "schedule": id, "nominal": ms, …}: the fields of FireContext, absent where they are None
+    context       {"v": 1, "schedule": id, "nominal": ms, …}: the fields of FireContext, absent where they are None;
+                  signed: [context, signature]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from itertools import count
 from typing import Any, cast
 
 import msgpack
 
-from shared.codec import decode, encode
+from shared.codec import MAX_DEPTH, check, decode, pack
 from shared.errors import ConfigurationError, RefusedPayloadError
 from shared.ids import Kind
 from shared.retry import Retry
+from shared.signature import UNSIGNED, Keyring, context_in
 
 VERSION = 1
 RUNNER = "worker.execute.run"
@@ -57,21 +60,22 @@ class FireContext:
     trace: str | None = None
 
 
-def pack_call(call: Call) -> bytes:
-    """The fixed part. Raises PayloadError, naming the argument, for what can't travel."""
-    encode(list(call.args), "args")
-    encode(dict(call.kwargs), "kwargs")
-    return encode(
-        {
-            "v": VERSION,
-            "job": call.job,
-            "args": list(call.args),
-            "kwargs": dict(call.kwargs),
-            "retry": call.retry.to_data() if call.retry else None,
-            "middleware": list(call.middleware),
-        },
-        "arguments",
-    )
+def pack_call(call: Call, path_of: Callable[[int], str] = "args[{}]".format) -> bytes:
+    """The fixed part. Raises PayloadError for what can't travel, with its path: `path_of` names positions."""
+    data = {
+        "v": VERSION,
+        "job": call.job,
+        "args": list(call.args),
+        "kwargs": dict(call.kwargs),
+        "retry": call.retry.to_data() if call.retry else None,
+        "middleware": list(call.middleware),
+    }
+    seen = count(1)
+    for position, value in enumerate(call.args):
+        check(value, path_of(position), MAX_DEPTH - 2, seen)
+    check(data["kwargs"], "kwargs", MAX_DEPTH - 1, seen)
+    check([data["job"], data["retry"], data["middleware"]], "job")
+    return pack(data, "arguments")
 
 
 def unpack_call(data: bytes) -> Call:
@@ -100,8 +104,8 @@ def pack_context(context: FireContext, enqueued: int | None = None) -> bytes:
 
 
 def unpack_context(data: bytes) -> FireContext:
-    """The context in some bytes. Raises RefusedPayloadError."""
-    value = _versioned(data, "context")
+    """The context in some bytes, signed or not: no signature is looked at here. Raises RefusedPayloadError."""
+    value = _versioned(context_in(data), "context")
     del value["v"]
     try:
         context = FireContext(**value)
@@ -124,14 +128,20 @@ def data_head(fixed: bytes) -> bytes:
 
 def context_bin(context: FireContext, enqueued: int | None = None) -> bytes:
     """The context as it stands inside RQ's `data`."""
-    return cast("bytes", msgpack.packb(pack_context(context, enqueued), use_bin_type=True))
+    return sealed_bin(pack_context(context, enqueued), UNSIGNED, b"", "")
+
+
+def sealed_bin(packed: bytes, keyring: Keyring, fixed: bytes, job_id: str) -> bytes:
+    """A packed context as it stands there; signed, with the fixed part and the job's id, if there is a key."""
+    sealed = keyring.seal(packed, fixed, job_id) if keyring.keys else packed
+    return cast("bytes", msgpack.packb(sealed, use_bin_type=True))
 
 
 DATA_TAIL = b"\x80"  # the empty map of keyword arguments
 
 
 def data_of(call: Call, context: FireContext) -> bytes:
-    """RQ's `data` of one job."""
+    """RQ's `data` of one job, unsigned."""
     return data_head(pack_call(call)) + context_bin(context) + DATA_TAIL
 
 

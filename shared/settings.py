@@ -5,6 +5,7 @@
     namespace   --namespace  RQBEAT_NAMESPACE                     namespace
     app         APP          RQBEAT_APP                           app
     version                  RQBEAT_APP_VERSION                   version
+    payload_key              RQBEAT_PAYLOAD_KEY                   (a secret, see shared/signature.py: in no file)
     failpoint                RQBEAT_FAILPOINT                     (where a test has a beat killed: no file may say so)
 
 Without any of them, the server that an `rqbeat dev` in this folder has started (`.rqbeat/url`), else Redis on this
@@ -20,7 +21,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -28,6 +29,7 @@ from urllib.parse import unquote
 from shared.errors import ConfigurationError
 from shared.installation import current_folder
 from shared.keys import Keys
+from shared.signature import Keyring
 
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 DEV_URL = Path(".rqbeat") / "url"
@@ -36,9 +38,10 @@ _ENVIRONMENT = {
     "RQBEAT_NAMESPACE": "namespace",
     "RQBEAT_APP": "app",
     "RQBEAT_APP_VERSION": "version",
+    "RQBEAT_PAYLOAD_KEY": "payload_key",
     "RQBEAT_FAILPOINT": "failpoint",
 }
-_IN_FILES = tuple(name for name in _ENVIRONMENT.values() if name != "failpoint")
+_IN_FILES = tuple(name for name in _ENVIRONMENT.values() if name not in {"failpoint", "payload_key"})
 _CREDENTIALS = re.compile(r"^(?P<front>(?:[^:/?#]*:?/+)?+[^:@/?#]*):.*@", re.DOTALL)
 """Up to the last `@`: a password that should have been percent-encoded may hold any character."""
 _QUERY_ITEM = re.compile(r"(?P<name>[?&;][^=&;]*)=[^&]*")
@@ -52,6 +55,7 @@ class Settings:
     namespace: str = ""
     app: str | None = None
     version: str | None = None
+    payload_key: str = field(default="", repr=False)
     failpoint: str | None = None
     rq_prefix: str = "rq"
     flags: frozenset[str] = frozenset()
@@ -66,6 +70,11 @@ class Settings:
     def keys(self) -> Keys:
         """The Redis keys of this namespace."""
         return Keys.for_namespace(self.namespace, self.rq_prefix)
+
+    @property
+    def keyring(self) -> Keyring:
+        """The keys by which payloads are signed and verified."""
+        return Keyring.parse(self.payload_key)
 
     @property
     def shown_url(self) -> str:
@@ -88,8 +97,13 @@ def load(
     _refuse_no_text(values)
     flagged = frozenset(name for name, value in (flags or {}).items() if value is not None)
     settings = Settings(**values, rq_prefix=environ.get("RQ_KEY_PREFIX", "rq"), flags=flagged)
-    settings.keys  # noqa: B018 - a namespace that makes no key is an error here, not at the first command
+    settings.keys, settings.keyring  # noqa: B018 - what makes no key is an error here, not at the first command
     return settings
+
+
+def keyring(environ: Mapping[str, str] | None = None) -> Keyring:
+    """The keys of payloads alone, for those who were handed all else."""
+    return Keyring.parse((os.environ if environ is None else environ).get("RQBEAT_PAYLOAD_KEY", ""))
 
 
 def redact(url: str) -> str:
@@ -118,7 +132,8 @@ def _refuse_no_text(values: Mapping[str, str]) -> None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            raise ConfigurationError(f"{name}: {redact(value)!r:.120} is not UTF-8 text") from None
+            shown = "***" if name == "payload_key" else f"{redact(value)!r:.120}"
+            raise ConfigurationError(f"{name}: {shown} is not UTF-8 text") from None
 
 
 def _from_file(folder: Path) -> dict[str, str]:

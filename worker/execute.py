@@ -1,6 +1,7 @@
 """One run of one job: `run` is the only callable that RQ calls, and this module is all that happens inside it.
 
-In order: decode, look the name up, deadline (by Redis' time at the claim), middleware, handler, result. What can't be
+In order: signature, decode, look the name up, deadline (by Redis' time at the claim), arguments, middleware, handler,
+result. What can't be
 mended by another attempt is raised as an error that `worker.retry` knows as final.
 """
 
@@ -12,10 +13,13 @@ from functools import partial
 from typing import Any, cast
 
 from shared import registry
+from shared.arguments import parameters_of
 from shared.codec import encode
 from shared.errors import ConfigurationError, ExpiredError, PayloadError
 from shared.job import Job
 from shared.payload import Call, FireContext, unpack_call, unpack_context
+from shared.settings import keyring
+from shared.shapes import Place, as_plain
 from worker.bridge import Middleware, run_to_end
 from worker.context import RunContext
 from worker.deadline import expiry_note, is_expired
@@ -27,17 +31,19 @@ log = logging.getLogger("rqbeat.worker")
 def run(fixed: bytes, context: bytes) -> Any:
     """Run the job that a payload names and return its result.
 
-    Raises RefusedPayloadError for what is no payload, UnknownJobError for a name that no app registered, ExpiredError
-    past the deadline, and whatever the handler raises. Blocks for as long as the handler does.
+    Raises RefusedPayloadError for what is no payload or is not signed as asked, UnknownJobError for a name that no app
+    registered, ExpiredError past the deadline, and whatever the handler raises. Blocks for as long as the handler does.
     """
     site = _site()
+    keyring().verify(context, fixed, site.job_id)
     call, fire = unpack_call(fixed), unpack_context(context)
     kind = cast("type[Job]", registry.jobs.find(call.job))
     middleware = _middleware(kind, call)
     job = kind()
     job.ctx = RunContext(site, fire)
     _check_deadline(job, fire, site.begun.now)
-    result = run_to_end(partial(job.handle, *call.args, **call.kwargs), job, middleware)
+    args, kwargs = parameters_of(kind).rebuild(call.args, call.kwargs)
+    result = run_to_end(partial(job.handle, *args, **kwargs), job, middleware)
     return _portable(result, call.job)
 
 
@@ -64,10 +70,11 @@ def _check_deadline(job: Job, fire: FireContext, now: int) -> None:
 
 
 def _portable(result: object, name: str) -> Any:
-    """The result, or None for one that can't travel: the work is done, and a retry would do it again."""
+    """The result as plain data, or None for one that can't travel: the work is done, and a retry would do it again."""
     try:
-        encode(result, "result")
+        plain = as_plain(result, Place("result"))
+        encode(plain, "result")
     except PayloadError as error:
         log.warning("job %s: its result is dropped: %s", name, error)
         return None
-    return result
+    return plain

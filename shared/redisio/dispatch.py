@@ -12,29 +12,33 @@ from shared.clock import Clock, SystemClock
 from shared.errors import StoreRefusedError, StoreUnavailableError
 from shared.keys import Keys
 from shared.outbox import Receipt, Request
-from shared.payload import FireContext, data_of
+from shared.payload import DATA_TAIL, FireContext, data_head, pack_context, sealed_bin
 from shared.redisio.connection import connect, store_errors, text
 from shared.redisio.records import job_fields, returned, stamp
 from shared.redisio.scripts import Script, pack
+from shared.signature import Keyring
 
 PROMOTION_MARK_MS = 2000
 PROMOTED_AT_ONCE = 500
 
 
 class RedisOutbox:
-    """Sends jobs to one Redis. Safe to share between threads; each call is one blocking round trip."""
+    """Sends jobs to one Redis. Safe to share between threads; blocks for one round trip for each 1,000 jobs."""
 
-    def __init__(self, client: redis.Redis, keys: Keys, clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: redis.Redis, keys: Keys, clock: Clock | None = None, keyring: Keyring | None = None
+    ) -> None:
         self._client = client
         self._keys = keys
         self._clock = clock or SystemClock()
+        self._keyring = settings.keyring() if keyring is None else keyring
         self._script = Script(client, "dispatch")
 
     @classmethod
     def from_settings(cls) -> RedisOutbox:
         """The outbox of the settings in force here and now."""
         found = settings.load()
-        return cls(connect(found.url, name="rqbeat-dispatch"), found.keys)
+        return cls(connect(found.url, name="rqbeat-dispatch"), found.keys, keyring=found.keyring)
 
     def send(self, requests: Sequence[Request]) -> list[Receipt]:
         """All of the jobs or none. A call whose reply was lost is sent once more; the script makes that harmless."""
@@ -94,12 +98,16 @@ class RedisOutbox:
             request.job_id,
             options.queue,
             job_fields(request.call.job, options, request.call.retry),
-            data_of(request.call, context),
+            self._data(request, context),
             options.at_front,
             (now + request.delay_ms) / 1000 if request.delay_ms else 0,
             request.dedupe_key or False,
             request.dedupe_ttl_ms,
         ]
+
+    def _data(self, request: Request, context: FireContext) -> bytes:
+        signed = sealed_bin(pack_context(context), self._keyring, request.fixed, request.job_id)
+        return data_head(request.fixed) + signed + DATA_TAIL
 
 
 class Promoter:

@@ -2,17 +2,18 @@
 -- The id of the request is part of each job's id, which makes it idempotent: sent twice, it enqueues once.
 --
 -- KEYS  1 schedule   2 RQ's set of queues   3 ledger   4 its own ledger   5 its outstanding jobs   6 control log
--- ARGV  1 {id, kind, stamp, tail, queue, live, job, fired (prefixes), bounds, actor, reason, bound, again, instances}
---         again: also what was enqueued already; instances: most live jobs, 0 for any number
+-- ARGV  1 {id, kind, stamp, head, tail, queue, live, job, fired (prefixes), bounds, actor, reason, bound, again, instances}
+--         head: the schedule's own as the caller knows it, for which contexts may be signed; again: also what was
+--         enqueued already; instances: most live jobs, 0 for any number
 --       2 fires: a list of {nominal, job id, context, the job id of the scheduled fire of that time}
 -- returns {code, a list with one outcome per fire: enqueued, already, skipped}: done, gone, or error and the key in the way
 
 local f = cmsgpack.unpack(ARGV[1])
 local fires = cmsgpack.unpack(ARGV[2])
 local LIVE = {queued = true, started = true, scheduled = true, deferred = true}
-local s = redis.call('HMGET', KEYS[1], 'head', 'policy')
-if not s[1] or not s[2] then return {'gone', {}} end
-local p = cmsgpack.unpack(s[2])
+local policy = redis.call('HGET', KEYS[1], 'policy')
+if not policy then return {'gone', {}} end
+local p = cmsgpack.unpack(policy)
 local queue_key, live_key = f.queue .. p.queue, f.live .. p.queue
 local blocked = try('LLEN', queue_key) or try('ZCARD', live_key) or try('LLEN', KEYS[3]) or try('LLEN', KEYS[4]) or try('ZCARD', KEYS[5])
 if blocked then return {'error', blocked} end
@@ -33,7 +34,7 @@ local function is_enqueued(nominal, scheduled_id)
 end
 
 local function enqueue(nominal, job_id, context)
-  write_job(f.job .. job_id, p.fields, s[1] .. context .. f.tail, 'queued', f.stamp)
+  write_job(f.job .. job_id, p.fields, f.head .. context .. f.tail, 'queued', f.stamp)
   push(KEYS[2], queue_key, live_key, job_id, p.front)
   if p.instances > 0 then redis.call('ZADD', KEYS[5], nominal, job_id) end
   taken = taken + 1

@@ -13,6 +13,7 @@
 --            one instance there hardly ever is any
 --
 -- `f` is a fire, {'enqueue', nominal, due, kind, job id, context, about}; about is the second part of its ledger entry.
+-- One that waited has an eighth item if its context is signed: the head that was signed with it.
 
 local LIVE = {queued = true, started = true, scheduled = true, deferred = true}
 local CANCELED_SECONDS = 86400
@@ -200,7 +201,7 @@ local function succeed(c, s, job_id)
 end
 
 local function push_fire(c, s, f)
-  write_job(c.h.job .. f[5], s.p.fields, s.head .. f[6] .. c.h.tail, 'queued', c.h.stamp)
+  write_job(c.h.job .. f[5], s.p.fields, (f[8] or s.head) .. f[6] .. c.h.tail, 'queued', c.h.stamp)
   redis.call('SET', dedupe_key(c, s, f), f[5], 'PX', s.p.ttl)
   push_later(c, s.p, f[5])
   s.count, s.last = s.count + 1, f[2]
@@ -251,7 +252,7 @@ local function forget_waiting(c, s)
   redis.call('ZREM', c.waiters, s.id)
 end
 
--- Let a fire wait; an older one that waited goes into it.
+-- Let a fire wait; an older one that waited goes into it. A signature holds for the schedule as it is now.
 local function supersede(c, s, f)
   local held = redis.call('GET', waiting_key(c, s))
   if held then
@@ -259,6 +260,7 @@ local function supersede(c, s, f)
     local about = cmsgpack.pack(s.id, old[2], old[2], 1, old[4], f[5], old[3])
     record_later(c, s, 'coalesced', 'buffer', about)
   end
+  if c.h.signed then f[8] = s.head end
   redis.call('SET', waiting_key(c, s), cmsgpack.pack(f))
   redis.call('ZADD', c.waiters, digits(f[3]), s.id)
 end
