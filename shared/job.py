@@ -139,8 +139,8 @@ class Job:
     def dispatch_many(cls, calls: Iterable[Arguments]) -> list[JobHandle]:
         """Send many jobs, as (args, kwargs) pairs or as what `arguments` gives, 1,000 in one round trip and one step.
 
-        Nothing is sent unless all of them can travel. Up to 1,000 go together: all or none. More go in their order, so
-        that an error from Redis on the way means the first thousands were sent and the rest were not.
+        Nothing is sent unless all of them can travel. Each 1,000 of them are all sent or none. With more, a StoreError
+        on the way leaves some thousands sent and others not; called again, it would send those twice.
         """
         return cls.options().dispatch_many(calls)
 
@@ -204,6 +204,7 @@ class Dispatch(Generic[P]):
 
     def dispatch_many(self, calls: Iterable[Arguments]) -> list[JobHandle]:
         """Send many jobs; see `Job.dispatch_many`."""
+        check_importable(self.job)
         requests = [self._request(args, kwargs) for args, kwargs in calls]
         return [JobHandle(receipt) for receipt in current_outbox().send(requests)] if requests else []
 
@@ -229,14 +230,14 @@ def _options(job: type[Handles[P]]) -> Dispatch[P]:
 
 def call_of(job: type[Job], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> Call:
     """The call of a job with these arguments, checked against `handle`'s signature and for what can travel."""
+    check_importable(job)
     return packed_call(job, args, kwargs)[0]
 
 
 def packed_call(
     job: type[Job], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
 ) -> tuple[Call, bytes]:
-    """The same with its bytes, which making it has come to anyway."""
-    check_importable(job)
+    """The same of a job that was found importable, with the bytes, which making it has come to anyway."""
     parameters = parameters_of(job)
     parameters.check(args, kwargs or {}, f"{job.name}.handle")
     flat, named = parameters.flatten(args, kwargs or {})

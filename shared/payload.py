@@ -117,13 +117,8 @@ def unpack_context(data: bytes) -> FireContext:
 
 def data_head(fixed: bytes) -> bytes:
     """RQ's `data` up to where the context stands; `data` is head + `context_bin` + `DATA_TAIL`."""
-    packer = msgpack.Packer(use_bin_type=True, autoreset=False)
-    packer.pack_array_header(4)
-    packer.pack(RUNNER)
-    packer.pack(None)
-    packer.pack_array_header(2)
-    packer.pack(fixed)
-    return cast("bytes", packer.bytes())
+    packed: bytes = msgpack.packb(fixed, use_bin_type=True)
+    return _BEFORE_FIXED + packed
 
 
 def context_bin(context: FireContext, enqueued: int | None = None) -> bytes:
@@ -138,6 +133,9 @@ def sealed_bin(packed: bytes, keyring: Keyring, fixed: bytes, job_id: str) -> by
 
 
 DATA_TAIL = b"\x80"  # the empty map of keyword arguments
+_BEFORE_FIXED: bytes = (
+    b"\x94" + msgpack.packb(RUNNER) + msgpack.packb(None) + b"\x92"
+)  # a list of four, in it one of two
 
 
 def data_of(call: Call, context: FireContext) -> bytes:

@@ -18,6 +18,7 @@ from shared.redisio.records import job_fields, returned, stamp
 from shared.redisio.scripts import Script, pack
 from shared.signature import Keyring
 
+AT_ONCE = 1000
 PROMOTION_MARK_MS = 2000
 PROMOTED_AT_ONCE = 500
 
@@ -41,15 +42,28 @@ class RedisOutbox:
         return cls(connect(found.url, name="rqbeat-dispatch"), found.keys, keyring=found.keyring)
 
     def send(self, requests: Sequence[Request]) -> list[Receipt]:
-        """All of the jobs or none. A call whose reply was lost is sent once more; the script makes that harmless."""
-        header, jobs = self._header(), pack([self._job(request) for request in requests])
+        """The jobs in their order, 1,000 in one step: all of these or none.
+
+        Where a reply was lost, what it was for is sent once more; the script makes that harmless.
+        """
+        batches = [requests[begin : begin + AT_ONCE] for begin in range(0, len(requests), AT_ONCE)]
+        receipts: list[Receipt] = []
         try:
-            code, reply = self._script([self._keys.rq_queues], [header, jobs])
+            self._send(batches, receipts)
         except StoreUnavailableError:
-            code, reply = self._script([self._keys.rq_queues], [header, jobs])
-        if code != b"ok":
-            raise StoreRefusedError(f"nothing was dispatched: {reply.decode()}")
-        return [Receipt(job_id.decode(), bool(created)) for job_id, created in reply]
+            self._send(batches[len(receipts) // AT_ONCE :], receipts)
+        return receipts
+
+    def _send(self, batches: Sequence[Sequence[Request]], receipts: list[Receipt]) -> None:
+        """Send these, and add what became of them as it becomes known."""
+        calls = (([self._keys.rq_queues], self._packed(batch)) for batch in batches)
+        for batch, (code, reply) in zip(batches, self._script.each(calls), strict=True):
+            if code != b"ok":
+                raise StoreRefusedError(f"nothing was dispatched{_after(receipts)}: {reply.decode()}")
+            others = {index - 1: job_id.decode() for index, job_id in reply}
+            receipts += [
+                Receipt(others.get(index, request.job_id), index not in others) for index, request in enumerate(batch)
+            ]
 
     def status(self, job_id: str) -> str | None:
         with store_errors():
@@ -77,37 +91,53 @@ class RedisOutbox:
         with store_errors():
             self._client.xread({self._keys.rq_results(job_id): "0"}, count=1, block=max(1, int(seconds * 1000)))
 
-    def _header(self) -> bytes:
+    def _packed(self, requests: Sequence[Request]) -> list[bytes]:
+        """The arguments of one call. What many jobs have in common is told once, as a kind."""
+        now, kinds = self._clock.now_ms(), _Kinds()
+        jobs = [self._job(request, kinds, now) for request in requests]
         keys = self._keys
-        return pack(
-            {
-                "stamp": stamp(self._clock.now_ms()),
-                "queue": keys.rq_queue_prefix,
-                "live": keys.live_prefix,
-                "job": keys.rq_job_prefix,
-                "scheduled": keys.rq_scheduled_prefix,
-                "dedupe": keys.dispatch_prefix,
-            }
-        )
+        header = {
+            "stamp": stamp(now),
+            "queue": keys.rq_queue_prefix,
+            "live": keys.live_prefix,
+            "job": keys.rq_job_prefix,
+            "scheduled": keys.rq_scheduled_prefix,
+            "dedupe": keys.dispatch_prefix,
+            "kinds": kinds.found,
+        }
+        return [pack(header), pack(jobs)]
 
-    def _job(self, request: Request) -> list[object]:
-        now = self._clock.now_ms()
-        context = FireContext(kind="dispatch", enqueued=now, deadline=_deadline(request, now))
-        options = request.options
+    def _job(self, request: Request, kinds: _Kinds, now: int) -> list[object]:
         return [
+            kinds.number(request),
             request.job_id,
-            options.queue,
-            job_fields(request.call.job, options, request.call.retry),
-            self._data(request, context),
-            options.at_front,
+            self._data(request, now),
             (now + request.delay_ms) / 1000 if request.delay_ms else 0,
             request.dedupe_key or False,
             request.dedupe_ttl_ms,
         ]
 
-    def _data(self, request: Request, context: FireContext) -> bytes:
+    def _data(self, request: Request, now: int) -> bytes:
+        context = FireContext(kind="dispatch", enqueued=now, deadline=_deadline(request, now))
         signed = sealed_bin(pack_context(context), self._keyring, request.fixed, request.job_id)
         return data_head(request.fixed) + signed + DATA_TAIL
+
+
+class _Kinds:
+    """What the jobs of one call have in common, numbered from 1."""
+
+    def __init__(self) -> None:
+        self.found: list[object] = []
+        self._numbers: dict[object, int] = {}
+
+    def number(self, request: Request) -> int:
+        options, call = request.options, request.call
+        retries = call.retry.max if call.retry else 0
+        known = self._numbers.get((call.job, options, retries))
+        if known is None:
+            self.found.append([options.queue, job_fields(call.job, options, call.retry), options.at_front])
+            known = self._numbers[call.job, options, retries] = len(self.found)
+        return known
 
 
 class Promoter:
@@ -140,6 +170,10 @@ class Promoter:
         }
         moved, more = self._script([keys.rq_queues, keys.promoted], [pack(arguments)])
         return moved, more
+
+
+def _after(sent: Sequence[Receipt]) -> str:
+    return f" after the first {len(sent):,}" if sent else ""
 
 
 def _deadline(request: Request, now: int) -> int | None:
