@@ -28,9 +28,13 @@ class Parameters:
     """The name of `*args`, None without one."""
     others: str | None
     """The name of `**kwargs`, None without one."""
+    least: int | None
+    """How many positional arguments alone are enough; None where some have to be named."""
 
     def check(self, args: Sequence[Any], kwargs: Mapping[str, Any], name: str) -> None:
         """Raises PayloadError that names what is missing, unexpected or too many."""
+        if not kwargs and self.least is not None and self.least <= len(args) <= len(self.positional):
+            return  # bind would say the same, and takes ten times as long
         try:
             self.signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -85,5 +89,12 @@ def _parameters(handle: Callable[..., Any], origin: Callable[..., Any]) -> Param
         shapes={name: shape for name, shape in shapes.items() if shape.is_structured},
         positional=tuple(i.name for i in everything if i.kind in (i.POSITIONAL_ONLY, i.POSITIONAL_OR_KEYWORD)),
         rest=next((i.name for i in everything if i.kind is i.VAR_POSITIONAL), None),
+        least=_least(everything),
         others=next((i.name for i in everything if i.kind is i.VAR_KEYWORD), None),
     )
+
+
+def _least(parameters: Sequence[inspect.Parameter]) -> int | None:
+    needed = [item for item in parameters if item.default is item.empty]
+    named = [item for item in needed if item.kind is item.KEYWORD_ONLY]
+    return None if named else sum(item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD) for item in needed)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import uuid
+import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -205,13 +205,13 @@ class Dispatch(Generic[P]):
     def dispatch_many(self, calls: Iterable[Arguments]) -> list[JobHandle]:
         """Send many jobs; see `Job.dispatch_many`."""
         check_importable(self.job)
-        requests = [self._request(args, kwargs) for args, kwargs in calls]
+        packed = [packed_call(self.job, args, kwargs) for args, kwargs in calls]
+        requests = [self._request(job_id, *one) for job_id, one in zip(_new_ids(len(packed)), packed, strict=True)]
         return [JobHandle(receipt) for receipt in current_outbox().send(requests)] if requests else []
 
-    def _request(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Request:
-        call, fixed = packed_call(self.job, args, kwargs)
+    def _request(self, job_id: str, call: Call, fixed: bytes) -> Request:
         return Request(
-            job_id=uuid.uuid4().hex,
+            job_id=job_id,
             call=call,
             fixed=fixed,
             options=self.options,
@@ -221,6 +221,12 @@ class Dispatch(Generic[P]):
             dedupe_key=self.dedupe_key,
             dedupe_ttl_ms=self.dedupe_ttl_ms,
         )
+
+
+def _new_ids(count: int) -> list[str]:
+    """So many ids of 128 random bits, read at once: each reading is a call of the system."""
+    digits = os.urandom(16 * count).hex()
+    return [digits[begin : begin + 32] for begin in range(0, len(digits), 32)]
 
 
 def _options(job: type[Handles[P]]) -> Dispatch[P]:

@@ -74,7 +74,7 @@ def pack_call(call: Call, path_of: Callable[[int], str] = "args[{}]".format) -> 
     for position, value in enumerate(call.args):
         check(value, path_of(position), MAX_DEPTH - 2, seen)
     check(data["kwargs"], "kwargs", MAX_DEPTH - 1, seen)
-    check([data["job"], data["retry"], data["middleware"]], "job")
+    check(data["middleware"], "middleware")
     return pack(data, "arguments")
 
 

@@ -92,10 +92,10 @@ class RedisOutbox:
             self._client.xread({self._keys.rq_results(job_id): "0"}, count=1, block=max(1, int(seconds * 1000)))
 
     def _packed(self, requests: Sequence[Request]) -> list[bytes]:
-        """The arguments of one call. What many jobs have in common is told once, as a kind."""
-        now, kinds = self._clock.now_ms(), _Kinds()
-        jobs = [self._job(request, kinds, now) for request in requests]
-        keys = self._keys
+        """The arguments of one call."""
+        now, keys = self._clock.now_ms(), self._keys
+        shared = _Shared(now)
+        jobs = [self._job(request, shared, now) for request in requests]
         header = {
             "stamp": stamp(now),
             "queue": keys.rq_queue_prefix,
@@ -103,41 +103,45 @@ class RedisOutbox:
             "job": keys.rq_job_prefix,
             "scheduled": keys.rq_scheduled_prefix,
             "dedupe": keys.dispatch_prefix,
-            "kinds": kinds.found,
+            "kinds": shared.kinds,
         }
         return [pack(header), pack(jobs)]
 
-    def _job(self, request: Request, kinds: _Kinds, now: int) -> list[object]:
+    def _job(self, request: Request, shared: _Shared, now: int) -> list[object]:
+        sealed = sealed_bin(shared.context(request), self._keyring, request.fixed, request.job_id)
         return [
-            kinds.number(request),
+            shared.kind(request),
             request.job_id,
-            self._data(request, now),
+            data_head(request.fixed) + sealed + DATA_TAIL,
             (now + request.delay_ms) / 1000 if request.delay_ms else 0,
             request.dedupe_key or False,
             request.dedupe_ttl_ms,
         ]
 
-    def _data(self, request: Request, now: int) -> bytes:
-        context = FireContext(kind="dispatch", enqueued=now, deadline=_deadline(request, now))
-        signed = sealed_bin(pack_context(context), self._keyring, request.fixed, request.job_id)
-        return data_head(request.fixed) + signed + DATA_TAIL
 
+class _Shared:
+    """What jobs of one call have in common, made once: kinds, which are told once and numbered from 1, and contexts."""
 
-class _Kinds:
-    """What the jobs of one call have in common, numbered from 1."""
-
-    def __init__(self) -> None:
-        self.found: list[object] = []
+    def __init__(self, now: int) -> None:
+        self.kinds: list[object] = []
+        self._now = now
         self._numbers: dict[object, int] = {}
+        self._contexts: dict[object, bytes] = {}
 
-    def number(self, request: Request) -> int:
-        options, call = request.options, request.call
-        retries = call.retry.max if call.retry else 0
-        known = self._numbers.get((call.job, options, retries))
-        if known is None:
-            self.found.append([options.queue, job_fields(call.job, options, call.retry), options.at_front])
-            known = self._numbers[call.job, options, retries] = len(self.found)
-        return known
+    def kind(self, request: Request) -> int:
+        call, options = request.call, request.options
+        alike = (call.job, options, call.retry.max if call.retry else 0)
+        if alike not in self._numbers:
+            self.kinds.append([options.queue, job_fields(call.job, options, call.retry), options.at_front])
+            self._numbers[alike] = len(self.kinds)
+        return self._numbers[alike]
+
+    def context(self, request: Request) -> bytes:
+        alike = (request.deadline, request.expires_in_ms)
+        if alike not in self._contexts:
+            deadline = _deadline(request, self._now)
+            self._contexts[alike] = pack_context(FireContext(kind="dispatch", enqueued=self._now, deadline=deadline))
+        return self._contexts[alike]
 
 
 class Promoter:

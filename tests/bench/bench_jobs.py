@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from shared import Job
 
 
@@ -9,6 +11,17 @@ class Nothing(Job):
     name = "bench-nothing"
 
     def handle(self, number: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Number:
+    value: int
+
+
+class Typed(Job):
+    name = "bench-typed"
+
+    def handle(self, number: Number) -> None: ...
 
 
 def nothing(number: int) -> None: ...
