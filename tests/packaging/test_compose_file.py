@@ -137,7 +137,7 @@ def test_the_root_is_read_only_and_rights_are_few(name: str) -> None:
 @pytest.mark.parametrize("name", OURS)
 def test_only_settings_are_passed_into_containers_under_our_prefix(name: str) -> None:
     ours = {variable for variable in service(name)["environment"] if variable.startswith("RQBEAT_")}
-    assert ours <= {"RQBEAT_APP", "RQBEAT_REDIS_URL", "RQBEAT_NAMESPACE", "RQBEAT_APP_VERSION"}
+    assert ours <= {"RQBEAT_APP", "RQBEAT_REDIS_URL", "RQBEAT_NAMESPACE", "RQBEAT_APP_VERSION", "RQBEAT_PAYLOAD_KEY"}
 
 
 def test_compose_1_and_2_both_take_it() -> None:
