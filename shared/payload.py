@@ -133,9 +133,8 @@ def sealed_bin(packed: bytes, keyring: Keyring, fixed: bytes, job_id: str) -> by
 
 
 DATA_TAIL = b"\x80"  # the empty map of keyword arguments
-_BEFORE_FIXED: bytes = (
-    b"\x94" + msgpack.packb(RUNNER) + msgpack.packb(None) + b"\x92"
-)  # a list of four, in it one of two
+_BEFORE_FIXED: bytes = b"\x94" + msgpack.packb(RUNNER) + msgpack.packb(None) + b"\x92"
+"""A list of four, whose third item is a list of two."""
 
 
 def data_of(call: Call, context: FireContext) -> bytes:
