@@ -24,6 +24,8 @@ class Parameters:
     signature: inspect.Signature
     shapes: Mapping[str, Shape]
     positional: tuple[str, ...]
+    named: frozenset[str]
+    """The names of those that may be given by name."""
     rest: str | None
     """The name of `*args`, None without one."""
     others: str | None
@@ -68,8 +70,7 @@ class Parameters:
         return self.shapes.get(name or "", ANYTHING)
 
     def _of_name(self, name: str) -> Shape:
-        known = name in self.signature.parameters and name != self.others
-        return self.shapes.get(name if known else self.others or "", ANYTHING)
+        return self.shapes.get(name if name in self.named else self.others or "", ANYTHING)
 
 
 def parameters_of(job: type[Any]) -> Parameters:
@@ -88,6 +89,7 @@ def _parameters(handle: Callable[..., Any], origin: Callable[..., Any]) -> Param
         signature=inspect.Signature(everything),
         shapes={name: shape for name, shape in shapes.items() if shape.is_structured},
         positional=tuple(i.name for i in everything if i.kind in (i.POSITIONAL_ONLY, i.POSITIONAL_OR_KEYWORD)),
+        named=frozenset(i.name for i in everything if i.kind in (i.KEYWORD_ONLY, i.POSITIONAL_OR_KEYWORD)),
         rest=next((i.name for i in everything if i.kind is i.VAR_POSITIONAL), None),
         least=_least(everything),
         others=next((i.name for i in everything if i.kind is i.VAR_KEYWORD), None),

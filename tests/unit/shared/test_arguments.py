@@ -187,14 +187,21 @@ def test_sets_of_dataclasses_travel_in_the_order_of_their_bytes() -> None:
     assert as_plain(lines, Place("result")) == call.args[0]
 
 
-def varied(first: Order, *others: Line, flag: Colour = Colour.RED, **more: Line) -> None: ...
+def varied(first: Order, *others: Line, flag: Colour = Colour.RED, **more: Card) -> None: ...
+def named(value: Order, /, *, flag: Colour, **more: Card) -> None: ...
 
 
 def test_every_kind_of_parameter_is_typed() -> None:
     line = Line("a", Decimal(1))
-    args, kwargs = travelled(varied, order(), line, line, flag=Colour.BLUE, extra=line, others=line)
+    args, kwargs = travelled(varied, order(), line, line, flag=Colour.BLUE, more=Card("1"), others=Card("2"))
     assert args == (order(), line, line)
-    assert kwargs == {"flag": Colour.BLUE, "extra": line, "others": line}
+    assert kwargs == {"flag": Colour.BLUE, "more": Card("1"), "others": Card("2")}
+    assert travelled(named, order(), flag=Colour.RED, value=Card("3"))[1] == {"flag": Colour.RED, "value": Card("3")}
+
+
+def test_one_that_has_to_be_named_is_missed() -> None:
+    with pytest.raises(PayloadError, match="'flag'"):
+        call_of(job_of_function(named), [order()])
 
 
 @pytest.mark.parametrize(
@@ -235,7 +242,7 @@ def test_a_keyword_is_told_by_its_name() -> None:
     ("args", "kwargs", "told"),
     [
         ((), {}, "missing a required argument: 'first'"),
-        ((order(),), {"flga": 1, "flag": 2}, "expected Line, got a int"),
+        ((order(),), {"flga": 1, "flag": 2}, "expected Card, got a int"),
         ((), {"first": order(), "flag": "red"}, "expected Colour, got a str"),
     ],
 )

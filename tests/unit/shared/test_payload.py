@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.codec import decode, encode
+from shared.codec import MAX_DEPTH, MAX_ITEMS, decode, encode
 from shared.errors import PayloadError, RefusedPayloadError
 from shared.job import Job, call_of
 from shared.payload import (
@@ -76,6 +76,29 @@ def test_pay_checked_at_load_the_path_of_the_offender_is_told(
     with pytest.raises(PayloadError) as caught:
         pack_call(Call(job="a", args=args, kwargs=kwargs))
     assert caught.value.path == path
+
+
+def test_what_is_sent_is_as_deep_as_what_is_read_and_no_deeper() -> None:
+    value: list[object] = []
+    for _ in range(MAX_DEPTH - 2):
+        value = [value]
+    for call in (Call(job="a", args=(value,)), Call(job="a", kwargs={"x": value})):
+        assert unpack_call(pack_call(call)) == call
+    for call in (Call(job="a", args=([value],)), Call(job="a", kwargs={"x": [value]})):
+        with pytest.raises(PayloadError, match="nested deeper"):
+            pack_call(call)
+
+
+def test_items_are_counted_over_all_arguments() -> None:
+    half = [None] * (MAX_ITEMS * 6 // 10)
+    for call in (Call(job="a", args=(half, half)), Call(job="a", args=(half,), kwargs={"x": half})):
+        with pytest.raises(PayloadError, match="more than 100,000 items"):
+            pack_call(call)
+
+
+def test_a_middlewares_name_is_text() -> None:
+    with pytest.raises(PayloadError, match="lone surrogate"):
+        pack_call(Call(job="a", middleware=("\ud800",)))
 
 
 class Takes(Job):
