@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import bench_jobs as jobs
@@ -66,6 +69,21 @@ def test_keys_are_rotated_without_a_job_refused(workers: Any, client: redis.Redi
     ids = [send(client, keys, ring, ring) for ring in (OLD, f"{KEY},{OLD}", KEY)]
     assert workers.start("default", "--burst", RQBEAT_PAYLOAD_KEY=f"{KEY},{OLD}").wait(60) == 0, workers.log()
     assert effects("sync") == ids
+
+
+def test_retries_and_requeues_keep_the_signature(
+    workers: Any, client: redis.Redis, keys: Keys, redis_url: str, effects: Any, reason: Any, eventually: Any
+) -> None:
+    with using_outbox(RedisOutbox(client, keys, keyring=Keyring.parse(KEY))):
+        handle = jobs.Flaky.options(queue="one").dispatch()
+    process = workers.start("one", RQBEAT_PAYLOAD_KEY=KEY)
+    eventually(lambda: handle.status() == "failed", 30)
+    process.terminate()
+    process.wait(20)
+    rq = [str(Path(sys.executable).with_name("rq")), "requeue", "--url", redis_url, "--queue", "one", handle.id]
+    subprocess.run(rq, check=True, capture_output=True)
+    assert workers.start("one", "--burst", RQBEAT_PAYLOAD_KEY=KEY).wait(60) == 0, workers.log()
+    assert (len(effects("failing")), reason(handle.id)) == (4, "ValueError: no luck")
 
 
 def test_a_worker_without_a_key_runs_what_is_signed(workers: Any, client: redis.Redis, keys: Keys) -> None:
