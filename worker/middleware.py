@@ -16,7 +16,7 @@ from typing import Any
 
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError
-from worker.site import current_site
+from worker.site import RunOverError, current_site
 
 log = logging.getLogger("rqbeat.worker")
 
@@ -63,7 +63,7 @@ async def retry_middleware(handler: Handler, job: Any, *, max_attempts: int = 3,
     """Try again inside the run, after `base_delay`, twice that, and so on; the last error is raised.
 
     For hiccups of a second or two: the run goes on meanwhile and a kill forgets the tries. `Job.retry` is the durable
-    kind. Cancellation is never swallowed.
+    kind. Cancellation is never swallowed, nor is the end of the run by its job's `timeout`.
     """
     _check_positive("retry_middleware", max_attempts=max_attempts)
 
@@ -71,6 +71,8 @@ async def retry_middleware(handler: Handler, job: Any, *, max_attempts: int = 3,
         for attempt in range(1, max_attempts):
             try:
                 return await handler()
+            except RunOverError:
+                raise
             except Exception as error:  # noqa: BLE001 - any error is tried again; cancellation is no Exception
                 delay = base_delay * 2 ** (attempt - 1)
                 log.warning(

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from shared.redisio.runs import Runs
 
 
+class RunOverError(TimeoutError):
+    """The time of this run is up. Raised inside it; nothing of ours tries again what ended with it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
     """One run: the job's id, what it found, the store, and how long marks and checkpoints must outlive its start."""

@@ -7,6 +7,7 @@ A signal sets a flag; the loop does the rest. Knows nothing of Redis or RQ: what
     a child ends with 0         its slot is done (warm stop, burst, max jobs)
     a child ends otherwise      started again, later each time; with 2 (settings) all stop
     this process is killed      its children are killed with it
+    a child is killed           what its run had started is killed too
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from shared.clock import Clock
+from shared.orphans import adopt_orphans, children, end_children
 from shared.process import die_with_parent
 
 LOOK_SECONDS = 0.1
@@ -38,6 +40,7 @@ class Supervisor:
         self._children: dict[int, tuple[str, float]] = {}
         self._due: list[tuple[float, float, str]] = [(0.0, FIRST_PAUSE, slot) for slot in slots]
         self._pauses: dict[int, float] = {}
+        self._not_ours: frozenset[int] = frozenset()
         self._signals = 0
         self._passed_on = 0
         self._code = 0
@@ -46,6 +49,8 @@ class Supervisor:
         """Blocks until every slot is done; 0 when all ended well."""
         for sig in (signal.SIGTERM, signal.SIGINT):
             signal.signal(sig, self._note)
+        adopt_orphans()
+        self._not_ours = children()
         while self._children or self._due:
             self._pass_on()
             self._start_due()
@@ -100,6 +105,7 @@ class Supervisor:
 
     def _ended(self, pid: int, code: int) -> None:
         slot, since = self._children.pop(pid)
+        end_children(but=self._not_ours | self._children.keys())
         pause = self._pauses.pop(pid)
         if code == 0 or (self._signals and code == -signal.SIGTERM):
             return

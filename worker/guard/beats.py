@@ -76,6 +76,7 @@ class BeatGuard(RunGuard):
 
     def maintain_heartbeats(self, job: RqJob, execution: Execution) -> None:
         """Called by RQ every other second while a job runs. Redis being gone is no reason to give the job up."""
+        self.end_overdue()
         try:
             with store_errors():
                 if self.beat.is_due():

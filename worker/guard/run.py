@@ -22,15 +22,18 @@ from rq.queue import Queue
 from rq.utils import now as rq_now
 
 from shared.errors import RqbeatError, StoreError
+from shared.orphans import adopt_orphans, children, end_children
 from shared.process import die_with_parent
 from shared.redisio.connection import store_errors
 from worker.guard.ends import EndGuard
 from worker.guard.job import GuardedJob, PayloadSerializer
-from worker.guard.timeout import RunTimeout
+from worker.guard.timeout import GRACE_SECONDS, RunTimeout
 from worker.site import Site, taking_place_at
 
 if TYPE_CHECKING:
     from resource import struct_rusage
+
+OVERDUE_SECONDS = GRACE_SECONDS + 2
 
 log = logging.getLogger("rqbeat.worker")
 
@@ -39,8 +42,17 @@ class RunGuard(EndGuard):
     """One job from its fork to its end."""
 
     death_penalty_class = RunTimeout
+    _forked_at = 0.0
+    _not_ours: frozenset[int] = frozenset()
+    _limit: tuple[RqJob, float | None] | None = None
 
     # In the parent.
+
+    def bootstrap(self, *args: Any, **kwargs: Any) -> None:
+        """What is left of a run becomes a child of this process; what the app itself started is not its business."""
+        adopt_orphans()
+        self._not_ours = children()
+        super().bootstrap(*args, **kwargs)
 
     def execute_job(self, job: RqJob, queue: Queue) -> None:
         """Run a job in a child. A cold stop counts as a failed attempt; no child is left behind, whatever happens."""
@@ -54,6 +66,7 @@ class RunGuard(EndGuard):
 
     def fork_work_horse(self, job: RqJob, queue: Queue) -> None:
         """A fork that the system refuses ends RQ's worker, with exit 0 and the job half taken; here it is put back."""
+        self._forked_at = self.clock.monotonic()
         try:
             super().fork_work_horse(job, queue)
         except OSError as error:
@@ -65,8 +78,11 @@ class RunGuard(EndGuard):
     def monitor_work_horse(self, job: RqJob, queue: Queue, execution: Execution) -> None:
         """RQ takes an exit code of 0 for a run that has written its end; a job can make one by `os._exit(0)`.
 
-        While Redis is away it is left to maintenance.
+        While Redis is away it is left to maintenance. RQ's own limit is told by the wall clock, and one that is set an
+        hour ahead would end a healthy run: RQ sees none until the run is over.
         """
+        self._limit = job, job.timeout
+        job.timeout = -1
         super().monitor_work_horse(job, queue, execution)
         with suppress(StoreError), store_errors():
             if self._is_running(job, execution):
@@ -78,15 +94,27 @@ class RunGuard(EndGuard):
     def wait_for_horse(self) -> tuple[int | None, int | None, struct_rusage | None]:
         """RQ's wait, and an end to whatever the run left behind.
 
-        Programs that a job started outlive its time-out under RQ. Here they end with the run, unless they made a
-        session of their own. The group is killed before the horse is reaped, while its number can't be anybody else's.
+        Programs that a job started outlive its time-out under RQ. Here they end with the run: the horse's group, which
+        is killed before the horse is reaped, while its number can't be anybody else's, and those that left the group,
+        which are children of this process by then.
         """
         with suppress(ChildProcessError):
             os.waitid(os.P_PID, self.horse_pid, os.WEXITED | os.WNOWAIT)
         signal.alarm(0)  # RQ looks up by an alarm that raises: not between the reaping and the return
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.horse_pid, signal.SIGKILL)
-        return super().wait_for_horse()
+        end = super().wait_for_horse()
+        if self._limit is not None:
+            job, limit = self._limit
+            job.timeout, self._limit = limit, None
+        end_children(but=self._not_ours)
+        return end
+
+    def end_overdue(self) -> None:
+        """Kill a run that its own alarm can't reach, since it is deep in C or has switched alarms off."""
+        limit = self._limit[1] if self._limit else None
+        if limit and self.clock.monotonic() - self._forked_at > limit + OVERDUE_SECONDS:
+            self.kill_horse()
 
     # In the horse.
 

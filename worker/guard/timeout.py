@@ -9,12 +9,14 @@ from types import FrameType
 
 from rq.timeouts import JobTimeoutException, UnixSignalDeathPenalty
 
+from worker.site import RunOverError
+
 GRACE_SECONDS = 5
 
 log = logging.getLogger("rqbeat.worker")
 
 
-class RunTimeoutError(JobTimeoutException, TimeoutError):
+class RunTimeoutError(JobTimeoutException, RunOverError):
     """A run lasted longer than its job's `timeout`. A TimeoutError too, so that a retry rule can name that."""
 
 
