@@ -140,7 +140,7 @@ class Keys:
 
     @property
     def promoted(self) -> str:
-        """string with a TTL: somebody promoted due retries and delayed jobs lately."""
+        """string with a TTL: who promoted due retries and delayed jobs lately."""
         return f"{self.ours}:promoted"
 
     def presence(self, role: str, process: str) -> str:

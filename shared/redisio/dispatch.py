@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import secrets
+import socket
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -145,11 +148,15 @@ class _Shared:
 
 
 class Promoter:
-    """Moves due retries and delayed jobs to their queues. Any process may call it, any number at once."""
+    """Moves due retries and delayed jobs to their queues. Any process may call it, any number at once.
+
+    Of several polite ones, one goes on and the others leave it to that one, until it is silent for two seconds.
+    """
 
     def __init__(self, client: redis.Redis, keys: Keys, clock: Clock | None = None) -> None:
         self._keys = keys
         self._clock = clock or SystemClock()
+        self._caller = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(8)}"
         self._script = Script(client, "promote")
 
     def __call__(self, *, polite: bool) -> int:
@@ -170,6 +177,7 @@ class Promoter:
             "stamp": stamp(self._clock.now_ms()),
             "most": PROMOTED_AT_ONCE,
             "mark_ms": PROMOTION_MARK_MS,
+            "caller": self._caller,
             "polite": polite,
         }
         moved, more = self._script([keys.rq_queues, keys.promoted], [pack(arguments)])

@@ -380,6 +380,16 @@ def test_a_polite_promoter_leaves_when_somebody_else_did(stage: Stage) -> None:
     assert (promote(polite=True), promote(polite=False)) == (0, 1)
 
 
+def test_wd_delayed_retry_never_a_polite_promoter_goes_on_by_itself(stage: Stage) -> None:
+    """One that left when it saw its own mark came by every third second."""
+    first, second = Promoter(stage.client, stage.keys), Promoter(stage.client, stage.keys)
+    assert first(polite=True) == 0
+    with using_outbox(RedisOutbox(stage.client, stage.keys)):
+        Administered.options(delay=0.001).dispatch()
+    time.sleep(0.005)
+    assert (second(polite=True), first(polite=True)) == (0, 1)
+
+
 def test_a_running_job_that_was_replaced_is_told_to_stop_until_it_has(stage: Stage, chores: RedisChores) -> None:
     key = stage.keys.rq_job("old")
     stage.client.hset(key, mapping={"status": "started", "worker_name": "w1"})

@@ -1,15 +1,16 @@
 -- Move delayed jobs and retries that are due from RQ's scheduled registries to their queues.
 -- One step for each job, so any number of beats and workers may call it.
 --
--- KEYS  1 RQ's set of queues   2 the mark that somebody promoted lately
--- ARGV  1 {queue, live, job, scheduled (prefixes), stamp, most, mark_ms, polite: leave at once when the mark stands}
+-- KEYS  1 RQ's set of queues   2 the mark of who promoted lately
+-- ARGV  1 {queue, live, job, scheduled (prefixes), stamp, most, mark_ms, caller, polite: leave at once when the mark is
+--          another's}
 -- returns {how many were moved, 1 when there was more to move}
 
 local c = cmsgpack.unpack(ARGV[1])
-if c.polite and redis.call('EXISTS', KEYS[2]) == 1 then
+if c.polite and (redis.call('GET', KEYS[2]) or c.caller) ~= c.caller then
   return {0, 0}
 end
-redis.call('SET', KEYS[2], '1', 'PX', c.mark_ms)
+redis.call('SET', KEYS[2], c.caller, 'PX', c.mark_ms)
 
 local now = now_ms() / 1000
 local room = c.most
