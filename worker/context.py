@@ -58,7 +58,14 @@ class RunContext:
         return self._checkpoint
 
     def save_checkpoint(self, **progress: Any) -> None:
-        """Replace what was saved before. Raises PayloadError for what can't be kept, StoreError."""
+        """Replace what was saved before, all of it in one step. Raises PayloadError for what can't be kept, StoreError.
+
+        killed before this, or in it before Redis has it    the next attempt finds what was saved before
+        killed in it when Redis has it, or after it         the next attempt finds this
+        Redis gone                                          StoreError; the next attempt finds the one or the other
+
+        What was done since the last save is done again. Kept as long as once-marks, and over a requeue by hand.
+        """
         self._site.runs.save_checkpoint(self.key, progress, self._site.memory_seconds)
         self._checkpoint = MappingProxyType(progress)
 

@@ -5,8 +5,8 @@ Each is one round trip. All of them are about our own keys, and about fields of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeVar, cast
 
 import redis
 
@@ -16,6 +16,7 @@ from shared.keys import Keys
 from shared.redisio.connection import store_errors
 from shared.redisio.scripts import Script, pack
 
+T = TypeVar("T")
 Outcome = Literal["finished", "failed", "retrying", "stopped", "expired"]
 Entered = Literal["first", "done", "doubt"]
 
@@ -49,27 +50,32 @@ class Runs:
     def enter_once(self, job_id: str, mark: str, claim: str, memory_seconds: int, on_doubt: str) -> Entered:
         """Claim a once-mark. Tried a second time when Redis does not answer the first."""
         arguments: list[str | int] = [claim, memory_seconds * 1000, on_doubt]
-        try:
-            reply = self._enter([self._keys.once(job_id, mark)], arguments)
-        except StoreUnavailableError:
-            reply = self._enter([self._keys.once(job_id, mark)], arguments)
+        reply = _twice(lambda: self._enter([self._keys.once(job_id, mark)], arguments))
         return cast("Entered", reply.decode())
 
     def leave_once(self, job_id: str, mark: str, claim: str, memory_seconds: int, *, done: bool) -> None:
         """Mark it done, or release the claim. Tried a second time when Redis does not answer the first."""
         arguments: list[str | int] = [claim, memory_seconds * 1000, "done" if done else "released"]
-        try:
-            self._leave([self._keys.once(job_id, mark)], arguments)
-        except StoreUnavailableError:
-            self._leave([self._keys.once(job_id, mark)], arguments)
+        _twice(lambda: self._leave([self._keys.once(job_id, mark)], arguments))
 
     def save_checkpoint(self, job_id: str, progress: Mapping[str, Any], memory_seconds: int) -> None:
-        """Replace the job's checkpoint. Raises PayloadError for what can't be kept."""
+        """Replace the job's checkpoint. Tried a second time, as above. Raises PayloadError for what can't be kept."""
         data = encode(dict(progress), "checkpoint")
-        with store_errors():
-            self._client.set(self._keys.checkpoint(job_id), data, ex=memory_seconds)
+        _twice(lambda: self._set(self._keys.checkpoint(job_id), data, memory_seconds))
 
     def rate_wait(self, bucket: str, per_second: float, most: float) -> float:
         """Take a token; the seconds to wait before it may be used."""
         wait = self._rate([self._keys.rate(bucket)], [str(per_second), str(most)])
         return cast("int", wait) / 1_000_000
+
+    def _set(self, key: str, data: bytes, seconds: int) -> None:
+        with store_errors():
+            self._client.set(key, data, ex=seconds)
+
+
+def _twice(act: Callable[[], T]) -> T:
+    """For steps that sent twice have the effect of once: the first reply may have been lost."""
+    try:
+        return act()
+    except StoreUnavailableError:
+        return act()
