@@ -1,4 +1,4 @@
-"""What a worker does beside jobs: it promotes due retries when nobody else did, and says that it lives.
+"""What a worker does beside jobs: it promotes due retries when nobody else did, says that it lives, follows Sentinel.
 
 Called at every turn of the worker's own loop, idle or running, so that a worker that is stuck falls silent. No thread:
 the worker forks, and a fork keeps locks that other threads held.
@@ -7,11 +7,13 @@ the worker forks, and a fork keeps locks that other threads held.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from shared.clock import Clock
 from shared.errors import StoreError
 from shared.redisio.dispatch import Promoter
 from shared.redisio.presence import Presence
+from shared.redisio.primary import PrimaryWatch
 
 PROMOTE_SECONDS = 1.0
 PRESENCE_SECONDS = 5.0
@@ -39,16 +41,21 @@ class Rhythm:
 class Chores:
     """One worker's. Raises StoreError from `turn`, never from `leave`."""
 
-    def __init__(self, promoter: Promoter, presence: Presence, queue: str, clock: Clock) -> None:
+    def __init__(
+        self, promoter: Promoter, presence: Presence, queue: str, clock: Clock, watches: Sequence[PrimaryWatch] = ()
+    ) -> None:
         self._promoter = promoter
         self._presence = presence
         self._queue = queue
+        self._watches = watches
         self._promotion = Rhythm(clock, PROMOTE_SECONDS)
         self._saying = Rhythm(clock, PRESENCE_SECONDS)
         self._said = ""
 
     def turn(self, state: str) -> None:
-        """Do what is due: at most three round trips."""
+        """Do what is due: at most three round trips, and as many to Sentinel as there are clients."""
+        for watch in self._watches:
+            watch.turn()
         if self._promotion.is_due():
             self._promoter(polite=True)
         self.say(state)

@@ -31,6 +31,7 @@ from shared.redisio.connection import Client, check_server, connect, store_error
 from shared.redisio.dispatch import Promoter, RedisOutbox
 from shared.redisio.intake import Intake
 from shared.redisio.presence import Presence
+from shared.redisio.primary import PrimaryWatch
 from shared.redisio.runs import Runs
 from shared.settings import Settings
 from worker.chores import Chores
@@ -225,12 +226,13 @@ class _Process:
         settings, keys = self._order.settings, self._order.settings.keys
         ours = connect(settings.url, name="rqbeat-worker")
         rqs = connect(settings.url, name="rqbeat-worker-rq")
+        watches = [PrimaryWatch(client, self._clock) for client in (ours, rqs)]
         set_outbox(RedisOutbox(ours, keys))  # what a job dispatches goes to where the job came from
         return GuardedWorker(
             self._queue,
             connection=rqs,
             intake=Intake(rqs, keys, self._queue),
             runs=Runs(rqs, keys),  # over the connection that a run needs anyway
-            chores=Chores(Promoter(ours, keys), Presence(ours, keys, "worker"), self._queue, self._clock),
+            chores=Chores(Promoter(ours, keys), Presence(ours, keys, "worker"), self._queue, self._clock, watches),
             clock=self._clock,
         )

@@ -125,6 +125,25 @@ class Split:
         arena.goes_on(within=10)
 
 
+def test_a_worker_follows_while_the_old_primary_still_answers(
+    arena_on: ArenaOn, start_trio: StartTrio, redis_url: str
+) -> None:
+    """What it did at the old one would be lost with it; Sentinel demotes that one some ten seconds later."""
+    trio = start_trio()
+    arena = arena_over(trio, arena_on)
+    arena.runs = redis_url
+    worker = arena.spawn("worker", "aside", RQBEAT_APP="app:scheduler", RQBEAT_REDIS_URL=arena.url)
+    worker.says("serves aside")
+    with trio.primary.is_cut_off():
+        wait_for(lambda: trio.names(trio.replica), 15, "the replica is promoted")
+        look_at(trio.replica, arena)
+        with using_outbox(RedisOutbox(arena.client, arena.keys)):
+            Tick.options(queue="aside").dispatch(0)
+        wait_for(arena.ran, 4, f"a run\n{worker.text}")
+        assert trio.primary.client.info("replication")["role"] == "master"
+    assert worker.terminate(20) == 0
+
+
 @pytest.mark.fault("F25")
 def test_a_split_brain(arena_on: ArenaOn, start_trio: StartTrio, note: Note) -> None:
     """What the old primary fired while it was cut off is fired again at the new one, and nothing else is."""
