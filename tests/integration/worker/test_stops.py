@@ -372,16 +372,6 @@ def test_a_prefix_that_comes_too_late_is_told(workers: Any, tmp_path: Path) -> N
     assert "rq was imported with the key prefix 'rq'" in workers.log()
 
 
-def test_a_rate_limit_is_shared_by_all_processes(workers: Any, effects: Any, eventually: Any) -> None:
-    jobs.Limited.dispatch_many([((), {})] * 60)
-    process = workers.start("default", "-n", "4")
-    eventually(lambda: len(effects("limited")) == 60, 30)
-    times = [float(at) for at in effects("limited")]
-    process.terminate()
-    # 20 a second from a bucket that starts full: the last 40 take two seconds
-    assert 1.9 <= max(times) - min(times) <= 4.0
-
-
 @pytest.mark.parametrize(
     ("args", "environ", "words"),
     [

@@ -16,7 +16,7 @@ import redis
 from shared import Job, Retry
 from shared.registry import middleware
 from shared.settings import load
-from worker import rate_limit_middleware, retry_middleware, timeout_middleware
+from worker import retry_middleware, timeout_middleware
 
 scheduler = object()
 
@@ -125,14 +125,6 @@ class Forgotten(Job):
         effect("forgotten", self.ctx.key)
         if not luck:
             raise ValueError("no luck")
-
-
-class Limited(Job):
-    name = "limited"
-    middleware = (partial(rate_limit_middleware, max_per_second=20),)
-
-    def handle(self) -> None:
-        effect("limited", str(time.time()))
 
 
 class SlowRetried(Slow):
