@@ -39,7 +39,7 @@ APP = """
 import os
 import time
 from scheduler import IntervalTrigger, SchedulerManager
-from shared import Job
+from shared import Job, Retry
 
 scheduler = SchedulerManager()
 
@@ -50,6 +50,7 @@ class Tick(Job):
         import redis
         with redis.Redis.from_url(os.environ["CHAOS_RUNS_URL"]) as client:
             client.rpush("chaos:runs", f"{{self.ctx.key}} {{time.time()}}")
+        time.sleep(float(os.environ.get("CHAOS_RUN_SECONDS", 0)))
 
 time.sleep(max(0, float(os.environ.get("CHAOS_BARRIER", 0)) - time.time()))
 for n in range({count}):

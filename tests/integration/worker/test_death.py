@@ -16,6 +16,7 @@ import pytest
 import redis
 
 from shared.keys import Keys
+from tests.chaos.arena import SCALE
 
 WITHIN = 90.0
 
@@ -114,11 +115,13 @@ def test_wd_worker_name_taken_never_happens(workers: Any, client: redis.Redis, k
         process.wait()
 
 
+@pytest.mark.timeout(120 if SCALE <= 1 else 1200)
 def test_wd_two_workers_one_job_each_runs_once(workers: Any, client: redis.Redis, keys: Keys, effects: Any) -> None:
-    """Many delayed jobs fall due together, with duplicate ids on the queue, under four workers."""
-    handles = [jobs.Sync.options(delay=1).dispatch(number) for number in range(100)]
-    for process in [workers.start("default", "-n", "4")]:
-        assert [handle.result(60) for handle in handles] == list(range(100))
+    """Many delayed jobs fall due together, with duplicate ids on the queue, under several workers."""
+    count, processes = (100, "4") if SCALE <= 1 else (5000, "8")
+    handles = [jobs.Sync.options(delay=1).dispatch(number) for number in range(count)]
+    for process in [workers.start("default", "-n", processes)]:
+        assert [handle.result(600) for handle in handles] == list(range(count))
         client.rpush(keys.rq_queue("default"), *[handle.id for handle in handles])
         assert jobs.Sync.dispatch("last").result(30) == "last"
         process.terminate()
@@ -138,7 +141,7 @@ def test_junk_stops_no_maintenance_and_a_worn_job_ends_failed(
     client.hset(keys.rq_job(worn.id), "put_backs", 20)
     for _ in range(2):
         pop_as_a_worker_would(client, keys)
-    workers.start("default")
+    workers.start("default", RQBEAT_APP="hurried:scheduler")
     assert late.result(WITHIN) == "late"
     eventually(lambda: status(worn.id) == "failed", WITHIN)
     assert reason(worn.id).startswith("put back too often")
@@ -183,6 +186,26 @@ TABLE = [
     *[Row("returned", victim, 1, "finished", 2) for victim in ("horse", "both")],
     *[Row("saved", victim, retries, "finished", 1) for victim in ("horse", "both") for retries in (0, 1)],
 ]
+
+
+@pytest.mark.fault("F51")
+def test_a_kill_while_a_retry_is_written_loses_no_attempt(
+    workers: Any, client: redis.Redis, keys: Keys, effects: Any, status: Any, eventually: Any
+) -> None:
+    """RQ says "scheduled" first, and a kill then leaves the job in no registry. The job here has three attempts."""
+    rows = [Row(point, victim, 2, "failed", 3) for point in ("failing", "retrying", "saved")
+            for victim in ("horse", "both")]  # fmt: skip
+    ids = {row: jobs.Flaky.options(queue=row.name).dispatch().id for row in rows}
+    hurried = {"RQBEAT_APP": "hurried:scheduler"}
+    for row in rows:
+        workers.start(row.name, HURRIED_APP="faulty:scheduler", TEST_POINT=row.point, TEST_VICTIM=row.victim,
+                      TEST_ROW=row.name, **hurried)  # fmt: skip
+    eventually(lambda: all(client.exists(f"killed:{row.name}") for row in rows), 20.0)
+    workers.start(*[row.name for row in rows if row.victim == "both"], **hurried)
+    eventually(lambda: [status(ids[row]) for row in rows] == ["failed"] * len(rows), WITHIN)
+    assert {row: effects("failing").count(ids[row]) for row in rows} == {row: row.effects for row in rows}
+    for row in rows:
+        assert client.zcard(keys.rq_registry("scheduled", row.name)) + client.llen(keys.rq_queue(row.name)) == 0
 
 
 @pytest.mark.fault("F36")

@@ -1,7 +1,7 @@
 """The jobs under test, in a worker that is killed once at a named point of a run.
 
-The points are where a kill makes a difference: popped, registered, forked, claimed, returned, saved. The victim is the
-horse alone, or the worker with it.
+The points are where a kill makes a difference: popped, registered, forked, claimed, returned, saved; of a run that
+raised, and is to be tried again: failing, retrying, saved. The victim is the horse alone, or the worker with it.
 """
 
 from __future__ import annotations
@@ -58,5 +58,9 @@ match POINT:
         dying(GuardedJob, "perform", after=False)
     case "returned":
         dying(GuardedJob, "perform", after=True)
+    case "failing":
+        dying(GuardedJob, "retry", after=False)
+    case "retrying":
+        dying(GuardedJob, "retry", after=True)
     case "saved":
         dying(EndGuard, "_record_end", after=False)
