@@ -13,6 +13,7 @@ from shared.errors import ConfigurationError
 from worker import rate_limit_middleware, retry_middleware, timeout_middleware
 from worker.bridge import run_to_end
 from worker.middleware import reserve
+from worker.site import RunOverError
 
 
 class Subject:
@@ -101,6 +102,18 @@ def test_the_last_error_of_quick_retries_is_raised_and_cancellation_never_swallo
     calls.clear()
     with pytest.raises(asyncio.CancelledError):
         run_to_end(cancelled, Subject(), [retrying])
+    assert len(calls) == 1
+
+
+def test_the_end_of_a_runs_time_is_not_tried_again() -> None:
+    calls: list[int] = []
+
+    def spent() -> None:
+        calls.append(1)
+        raise RunOverError
+
+    with pytest.raises(RunOverError):
+        run_to_end(spent, Subject(), [functools.partial(retry_middleware, max_attempts=3, base_delay=0.001)])
     assert len(calls) == 1
 
 
