@@ -156,6 +156,13 @@ class Intake:
         with store_errors():
             return cast("list[bytes]", self._client.lrange(self._keys.rq_taken(self._queue), 0, most - 1))
 
+    def renew_lease(self, job_id: str, token: str, seconds: int) -> None:
+        """Let the lease of a run end so much later, by Redis' clock. RQ writes it by this host's, which may be set."""
+        registry = self._keys.rq_registry("wip", self._queue)
+        with store_errors():
+            now, _ = self._client.time()
+            self._client.zadd(registry, {f"{job_id}:{token}": now + seconds}, xx=True)
+
     def abandoned(self, now: float, most: int = 1000) -> list[bytes]:
         """Runs whose lease has ended, as `id:execution`; `now` in seconds, by Redis' clock."""
         registry = self._keys.rq_registry("wip", self._queue)

@@ -112,17 +112,23 @@ def test_all_beats_dead_delayed_jobs_still_run(arena: Arena) -> None:
     assert worker.terminate(20) == 0
 
 
-def test_clock_step_forward_under_a_run_does_not_end_it(arena: Arena, wrong_clock: MakeClock) -> None:
-    """RQ would find the run an hour past its time-out, and kill it."""
+@pytest.mark.parametrize(("hours", "seconds"), [(1, 3), (-1, 7)])
+def test_a_clock_that_is_set_under_a_run_neither_ends_nor_repeats_it(
+    arena: Arena, wrong_clock: MakeClock, hours: int, seconds: int
+) -> None:
+    """RQ would find it an hour past its time-out (clock-step-forward), or its lease past its end (clock-step-back)."""
+    (arena.folder / "hurried.py").write_text(HURRIED.read_text())
     clock = wrong_clock()
-    start_workers(arena, 1, CHAOS_RUN_SECONDS="5", **clock.environ)
     arena.declare(count=1, period=60)
+    (first,) = start_workers(arena, 1, "hurried:scheduler", CHAOS_RUN_SECONDS=str(seconds), **clock.environ)
     with using_outbox(RedisOutbox(arena.client, arena.keys)):
-        handle = Tick.dispatch(0)
+        handle = Tick.options(queue="default").dispatch(0)
         wait_for(arena.ran, 15, "a run")
-        clock.set(3600)
-        wait_for(lambda: handle.status() != "started", 15, "its end")
-        assert handle.status() == "finished"
+        (second,) = start_workers(arena, 1, "hurried:scheduler")
+        clock.set(hours * 3600)
+        wait_for(lambda: handle.status() == "finished", 15, f"its end\n{first.text}")
+    assert set(arena.ran().values()) == {1}
+    assert "abandoned" not in second.text
 
 
 def is_drained(arena: Arena) -> bool:

@@ -81,6 +81,7 @@ class BeatGuard(RunGuard):
             with store_errors():
                 if self.beat.is_due():
                     super().maintain_heartbeats(job, execution)
+                    self.intake.renew_lease(job.id, execution.id, LEASE_SECONDS)
             self.look_around(WorkerStatus.BUSY)
             self._is_cut_off = False
         except StoreError as error:
