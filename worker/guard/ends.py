@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
 import rq
+from rq.exceptions import InvalidJobOperation
 from rq.executions import Execution
 from rq.job import Job as RqJob
 from rq.job import JobStatus
@@ -100,15 +102,27 @@ class EndGuard(Worker):
         if not self.is_horse and not self._is_open(job, execution):
             self.settle_unstarted(job, execution)
             return
-        text, retries_left = _reason(job, exc_string), job.retries_left
-        super().handle_job_failure(job, queue, started_job_registry, text, execution)
-        if self._is_running(job, execution):  # RQ logs what it could not write, and goes on
-            job.retries_left = retries_left
-            raise StoreUnavailableError(f"the failure of job {job.id} could not be recorded")
+        text = _reason(job, exc_string)
+        if not self.is_horse or self._is_running(job, execution):
+            self._write_failure(job, queue, started_job_registry, text, execution)
+        else:  # an earlier try has written it, and its reply was lost
+            with suppress(InvalidJobOperation), store_errors():
+                job.get_status()
         outcome = _outcome(job)
         told = last_line(text) if outcome == "retrying" else text.strip()[-MAX_LOGGED:]
         log.warning("job %s (%s) %s: %s", job.description, job.id, outcome, told)
         self._record_end(job, outcome, last_line(text))
+
+    def _write_failure(self, job: RqJob, queue: Queue, registry: Any, text: str, execution: Execution | None) -> None:
+        """RQ logs what it could not write, and goes on; here that is an error, and what was counted is counted back."""
+        retries_left = job.retries_left
+        try:
+            super().handle_job_failure(job, queue, registry, text, execution)
+            if self._is_running(job, execution):
+                raise StoreUnavailableError(f"the failure of job {job.id} could not be recorded")
+        except StoreError:
+            job.retries_left = retries_left
+            raise
 
     def _is_open(self, job: RqJob, execution: Execution | None) -> bool:
         """Whether a run that did not end by itself still has to be given an end."""
@@ -181,8 +195,8 @@ def _death_note(job: GuardedJob, wait_status: int | None) -> str:
 
 def _outcome(job: RqJob) -> Outcome:
     status = job.get_status(refresh=False)
-    if status in {JobStatus.QUEUED, JobStatus.SCHEDULED}:
-        return "retrying"
     if status == JobStatus.STOPPED:
         return "stopped"
+    if status != JobStatus.FAILED:  # it waits for its next attempt, or is in it already
+        return "retrying"
     return "expired" if isinstance(job, GuardedJob) and isinstance(job.error, ExpiredError) else "failed"

@@ -20,6 +20,7 @@ from shared.outbox import using_outbox
 from shared.redisio.connection import connect
 from shared.redisio.dispatch import RedisOutbox
 from shared.redisio.server import OwnServer
+from tests.proxy import Proxy
 
 APP = {"RQBEAT_APP": "hard_jobs:scheduler"}
 LATE_IN_PEACE = 1.5
@@ -121,6 +122,40 @@ def promoting(client: redis.Redis, keys: Keys) -> int:
     """The process id of whoever promotes."""
     found = client.get(keys.promoted)
     return int(found.split(b":")[1]) if isinstance(found, bytes) else 0
+
+
+def test_redis_short_restart_at_the_end_of_a_failed_attempt_uses_no_retry_up(
+    workers: Any, own: OwnServer, keys: Keys, eventually: Any
+) -> None:
+    workers.url = own.url
+    workers.start("default", **APP)
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        handle = jobs.Unlucky.dispatch(1)
+        eventually(lambda: handle.status() == "started")
+    own.stop()
+    eventually(lambda: "a run waits for Redis" in workers.log())
+    own.start()
+    with connect(own.url) as client, using_outbox(RedisOutbox(client, keys)):
+        assert handle.result(15) == 2
+
+
+def test_redis_gone_when_a_retry_was_just_written_uses_no_retry_up(
+    workers: Any, server: OwnServer, client: redis.Redis, keys: Keys, eventually: Any
+) -> None:
+    """The reply is lost, and so is the question that follows whether it was written."""
+    proxy = Proxy(server.socket)
+    workers.url = proxy.url
+    workers.start("default", **APP)
+    handle = jobs.Unlucky.dispatch(1)
+    eventually(lambda: handle.status() == "started")
+    proxy.cut, proxy.precut = keys.rq_registry("scheduled", "default").encode(), b"HMGET"
+    eventually(lambda: proxy.strikes >= 2)
+    proxy.cut = proxy.precut = None
+    try:
+        assert handle.result(15) == 2
+        assert client.hget(keys.rq_job(handle.id), "attempt") == b"2"
+    finally:
+        proxy.close()
 
 
 def test_delayed_retries_survive_a_restart_of_redis(workers: Any, own: OwnServer, keys: Keys, eventually: Any) -> None:

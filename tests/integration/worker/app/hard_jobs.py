@@ -206,6 +206,19 @@ class Punctual(Job):
             raise ConnectionError("again")
 
 
+class Unlucky(Job):
+    """Fails once, after a while, and writes nothing itself."""
+
+    name = "unlucky"
+    retry = Retry(max=1, backoff=1)
+
+    def handle(self, seconds: float) -> int:
+        if self.ctx.attempt == 1:
+            time.sleep(seconds)
+            raise ConnectionError("again")
+        return self.ctx.attempt
+
+
 class Telling(Job):
     name = "telling"
     retry = Retry(max=1)
