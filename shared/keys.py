@@ -228,6 +228,14 @@ class Keys:
         """zset: a job's runs that have not ended."""
         return f"{self.rq}:executions:{job_id}"
 
+    def rq_execution(self, job_id: str, token: str) -> str:
+        """hash: one run while it lasts."""
+        return f"{self.rq}:execution:{job_id}:{token}"
+
+    def rq_worker_executions(self, worker: str) -> str:
+        """set: the runs of a worker, as `id:token`."""
+        return f"{self.rq}:worker:{worker}:executions"
+
     def rq_queue(self, queue: str) -> str:
         return f"{self.rq_queue_prefix}{queue}"
 

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from shared import registry
 from shared.app import load_app
@@ -32,6 +32,7 @@ from shared.redisio.dispatch import Promoter, RedisOutbox
 from shared.redisio.intake import Intake
 from shared.redisio.presence import Presence
 from shared.redisio.primary import PrimaryWatch
+from shared.redisio.relay import Relay
 from shared.redisio.runs import Runs
 from shared.settings import Settings
 from worker.chores import Chores
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
+
+Mode = Literal["fork", "pool"]
 
 log = logging.getLogger("rqbeat.worker")
 
@@ -56,6 +59,8 @@ class Order:
     processes: int = 1
     burst: bool = False
     max_jobs: int | None = None
+    mode: Mode = "fork"
+    max_jobs_per_child: int | None = None
 
 
 def serve(order: Order, clock: Clock | None = None) -> int:
@@ -221,18 +226,27 @@ class _Process:
         return StoreUnavailableError(problem) if problem else None
 
     def _build(self) -> GuardedWorker:
-        from worker.guard import GuardedWorker  # noqa: PLC0415 - imports rq, which reads its prefix then
-
         settings, keys = self._order.settings, self._order.settings.keys
         ours = connect(settings.url, name="rqbeat-worker")
         rqs = connect(settings.url, name="rqbeat-worker-rq")
         watches = [PrimaryWatch(client, self._clock) for client in (ours, rqs)]
         set_outbox(RedisOutbox(ours, keys))  # what a job dispatches goes to where the job came from
-        return GuardedWorker(
-            self._queue,
-            connection=rqs,
-            intake=Intake(rqs, keys, self._queue),
-            runs=Runs(rqs, keys),  # over the connection that a run needs anyway
-            chores=Chores(Promoter(ours, keys), Presence(ours, keys, "worker"), self._queue, self._clock, watches),
-            clock=self._clock,
-        )
+        parts: dict[str, Any] = {
+            "connection": rqs,
+            "intake": Intake(rqs, keys, self._queue),
+            "runs": Runs(rqs, keys),  # over the connection that a run needs anyway
+            "chores": Chores(Promoter(ours, keys), Presence(ours, keys, "worker"), self._queue, self._clock, watches),
+            "clock": self._clock,
+        }
+        return self._of_mode(rqs, parts)
+
+    def _of_mode(self, client: Client, parts: dict[str, Any]) -> GuardedWorker:
+        """The imports load rq, which reads its prefix then."""
+        if self._order.mode == "fork":
+            from worker.guard import GuardedWorker  # noqa: PLC0415
+
+            return GuardedWorker(self._queue, **parts)
+        from worker.pool import PoolWorker  # noqa: PLC0415
+
+        relay = Relay(client, self._order.settings.keys, self._queue)
+        return PoolWorker(self._queue, relay=relay, jobs_per_child=self._order.max_jobs_per_child, **parts)

@@ -19,7 +19,14 @@ import redis
 
 from shared.redisio.connection import store_errors
 
-_PARTS = {"commit": ("firing",), "release": ("firing",), "due": ("rows",), "coming": ("rows",)}
+_PARTS = {
+    "commit": ("firing",),
+    "release": ("firing",),
+    "due": ("rows",),
+    "coming": ("rows",),
+    "run_end": ("ended",),
+    "run_next": ("ended",),
+}
 
 
 Call = tuple[Sequence[str], Sequence[str | bytes | int]]

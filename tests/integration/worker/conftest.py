@@ -27,8 +27,9 @@ sys.path.insert(0, str(HERE / "app"))
 class Workers:
     """Starts `python -m worker` and kills what is left at the end."""
 
-    def __init__(self, url: str, folder: Path) -> None:
+    def __init__(self, url: str, folder: Path, mode: str = "fork") -> None:
         self.url = url
+        self.mode = mode
         self.folder = folder
         self.python_path = f"{ROOT}:{HERE / 'app'}"
         self.started: list[subprocess.Popen[bytes]] = []
@@ -42,7 +43,7 @@ class Workers:
             "PYTHONUNBUFFERED": "1",
             **environ,
         }
-        command = [sys.executable, "-m", "worker", *args]
+        command = [sys.executable, "-m", "worker", "--mode", self.mode, *args]
         with (self.folder / f"worker-{len(self.started)}.log").open("wb") as log:
             process = subprocess.Popen(
                 command, env=env, cwd=self.folder, stderr=log, stdout=log, start_new_session=True
@@ -61,9 +62,10 @@ class Workers:
             process.wait()
 
 
-@pytest.fixture
-def workers(redis_url: str, tmp_path: Path) -> Iterator[Workers]:
-    found = Workers(redis_url, tmp_path)
+@pytest.fixture(params=["fork", "pool"])
+def workers(redis_url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workers]:
+    """What holds of a worker holds in both modes."""
+    found = Workers(redis_url, tmp_path, request.param)
     yield found
     found.end()
 
