@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from shared import Job
@@ -25,3 +26,10 @@ class Typed(Job):
 
 
 def nothing(number: int) -> None: ...
+
+
+class Now(Job):
+    name = "bench-now"
+
+    def handle(self) -> float:
+        return time.time()

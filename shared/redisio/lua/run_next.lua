@@ -23,21 +23,24 @@ local function is_over(r)
   local held = redis.call('HMGET', KEYS[6], 'status', 'claim')
   if held[2] == r.token and held[1] == 'finished' then return 'ended' end
   if held[1] == 'queued' or (held[1] == 'started' and held[2] == r.token) then return nil end
+  if held[1] ~= 'finished' then redis.call('ZREM', KEYS[5], r.id) end
   return 'lost'
 end
 
+-- First what needs memory: a server that has none refuses that, and lets the rest pass once something was written.
 local function finish(r)
   local job, member = KEYS[6], r.id .. ':' .. r.token
+  redis.call('ZADD', KEYS[5], r.kept_until, r.id)
   local over = redis.call('ZREM', KEYS[4], member) == 0 and is_over(r)
   if over then return over end
   if redis.call('HSET', job, 'status', 'finished', 'ended_at', r.stamp, 'last_heartbeat', r.stamp) == 3 then
     redis.call('DEL', job)
+    redis.call('ZREM', KEYS[5], r.id)
     return 'gone'
   end
   redis.call('EXPIRE', job, r.ttl)
   redis.pcall('XADD', KEYS[7], 'MAXLEN', '~', 10, '*', unpack(r.result))
   redis.pcall('EXPIRE', KEYS[7], r.ttl)
-  redis.pcall('ZADD', KEYS[5], r.kept_until, r.id)
   if r.written then
     redis.call('DEL', KEYS[8])
     redis.pcall('ZREM', KEYS[9], r.token)
