@@ -48,10 +48,11 @@ class Ending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taking:
-    """Who begins a run, and under which token. `entry` is an id that was popped already, else the next is taken."""
+    """Who begins a run, under which token, and when (epoch ms). `entry` is an id that was popped, else one is taken."""
 
     worker: str
     token: str
+    at: int
     lease_seconds: int
     entry: bytes | None = None
     begun: Sequence[str] = ()
@@ -69,6 +70,11 @@ class Next:
     checkpoint: bytes = b""
     fields: Mapping[bytes, bytes] = field(default_factory=dict)
     error: str | None = None
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether the queue was empty, and nothing was dropped on the way to see that."""
+        return self.job_id is None and self.entry is None and self.error is None and not self.dropped
 
 
 class Relay:
@@ -162,14 +168,13 @@ class Relay:
         }
 
     def _taking_arguments(self, taking: Taking) -> dict[str, Any]:
-        now = self._clock.now_ms()
         return {
             "job": self._keys.rq_job_prefix,
             "checkpoint": self._keys.checkpoint(""),
             "worker": taking.worker,
-            "stamp": stamp(now),
+            "stamp": stamp(taking.at),
             "token": taking.token,
-            "lease_until": now // 1000 + taking.lease_seconds,
+            "lease_until": taking.at // 1000 + taking.lease_seconds,
             "begun": list(taking.begun),
             "entry": taking.entry,
             "fields": MAX_FIELDS,

@@ -2,17 +2,18 @@
 
     python tests/bench/worker.py [NAME…] [--scale 1] [--single 200]      all of them unless named
 
-For each kind of worker a server of its own is started, then two processes of it, and so many jobs are sent that it works
-for some ten seconds. Time and commands are taken from the moment at which a tenth of the jobs has left the queue to that
-at which the queue is empty. Commands are what the server has counted meanwhile, those that scripts ran included, less
-the bench's own. Then single jobs are sent to the idle workers: `start` is from before the job is sent to the first line
-of its handler, by one clock.
+For each kind of worker a server of its own is started, two processes of it, and so many jobs are sent that it works for
+some ten seconds. Time and commands are taken from the moment at which a tenth of the jobs has left the queue to that at
+which the queue is empty. Commands are what the server has counted meanwhile, those that scripts ran included, less the
+bench's own. Then single jobs are sent to the idle workers: `start` is from before the job is sent to the first line of
+its handler, by one clock.
 
     jobs/s         jobs that left the queue, in a second
     commands       of Redis, for each job
     p50, p99       of the start of a single job, ms
 
-rq's workers run with its own serializer. arq, dramatiq and huey run from the interpreter that RQBENCH_WORKER_PEERS names.
+rq's workers run with its own serializer. arq, dramatiq and huey run from the interpreter that RQBENCH_WORKER_PEERS
+names.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from bench_jobs import Nothing, Now

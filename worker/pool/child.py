@@ -84,8 +84,8 @@ class Child:
         self._growth = Growth(limits.growth_bytes)
         self._begun: list[str] = []
         self._done = 0
-        self._token = ""
-        """Under which a job was asked for last."""
+        self._asked: Taking
+        """How a job was asked for last."""
         self._leave: Leave | None = None
 
     def serve(self) -> Leave:
@@ -121,7 +121,7 @@ class Child:
     def _wait(self) -> Next | None:
         """Ask for a job, wait for one when there is none; None when the queue is empty and that is the end."""
         found = self._ask()
-        if found.job_id or found.entry or found.dropped or found.error:
+        if not found.is_nothing:
             return found
         if self._limits.burst:
             self._leave = Leave.DRAINED
@@ -144,10 +144,15 @@ class Child:
         begun: list[str] = []
         if entry is None and len(self._begun) >= BEGUN_AT_ONCE:
             begun, self._begun = self._begun, begun
-        self._token = uuid.uuid4().hex
-        return Taking(
-            worker=self._worker.name, token=self._token, lease_seconds=LEASE_SECONDS, entry=entry, begun=begun
+        self._asked = Taking(
+            worker=self._worker.name,
+            token=uuid.uuid4().hex,
+            at=self._worker.clock.now_ms(),
+            lease_seconds=LEASE_SECONDS,
+            entry=entry,
+            begun=begun,
         )
+        return self._asked
 
     def _look_closer(self, entry: bytes) -> Next:
         """An id that the script did not take for a job: as in a worker that forks, it is looked at and refused."""
@@ -175,7 +180,7 @@ class Child:
 
     def _begin(self, found: Next) -> _Run | None:
         """The run that was claimed; None when it must not be, or is not to be any more."""
-        job_id, token = found.job_id or "", self._token
+        job_id, token = found.job_id or "", self._asked.token
         self._board.write(Note(phase=Phase.HOLDING, job_id=job_id, token=token))
         job = GuardedJob(job_id, connection=self._worker.connection, serializer=self._worker.serializer)
         job.restore(found.fields)
@@ -191,7 +196,7 @@ class Child:
 
     def _started(self, job: GuardedJob, token: str, found: Next) -> _Run:
         worker, clock = self._worker, self._worker.clock
-        wall = clock.now_ms()
+        wall = self._asked.at
         job.worker_name, job.started_at = worker.name, utc_datetime(wall)
         job.last_heartbeat, job._status = job.started_at, JobStatus.STARTED  # noqa: SLF001 - as RQ's `prepare_for_execution`
         begun = Begun(

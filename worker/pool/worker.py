@@ -27,7 +27,7 @@ from shared.process import adopt_orphans, die_with_parent
 from shared.redisio.connection import store_errors
 from shared.redisio.relay import Relay
 from worker.chores import Rhythm
-from worker.guard.beats import LEASE_SECONDS
+from worker.guard.beats import BEAT_SECONDS, LEASE_SECONDS
 from worker.guard.job import GuardedJob, PayloadSerializer
 from worker.guard.loop import GuardedWorker
 from worker.guard.timeout import GRACE_SECONDS
@@ -57,7 +57,7 @@ class PoolWorker(StopGuard):
         self._board = Board()
         self._jobs_per_child = jobs_per_child
         self._counted = Score()
-        self._turn = Rhythm(self.clock, TURN_SECONDS)
+        self._turn, self._telling = Rhythm(self.clock, TURN_SECONDS), Rhythm(self.clock, BEAT_SECONDS)
         self._written = ""
 
     def work(self, burst: bool = False, *args: Any, max_jobs: int | None = None, **kwargs: Any) -> bool:
@@ -180,6 +180,7 @@ class PoolWorker(StopGuard):
             self._tell_of_run(note)
         elif state == WorkerStatus.BUSY and self.beat.is_due():
             self.heartbeat()
+        if self._telling.is_due():
             self._tell_counts()
 
     def _tell_of_run(self, note: Note) -> None:
@@ -189,7 +190,6 @@ class PoolWorker(StopGuard):
             self._written = note.token
         elif self.beat.is_due():
             BaseWorker.maintain_heartbeats(self, *self._held(note))
-            self._tell_counts()
 
     def _tell_counts(self) -> None:
         """What RQ would count run by run. What the child ended in RQ's own way is counted by that."""

@@ -1,4 +1,4 @@
-"""arq: 50 jobs at once in each process, as its documentation shows for jobs that wait; run as a script it sends COUNT."""
+"""arq: 50 jobs at once in each process, polled for a hundred times a second; run as a script it sends COUNT."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def nothing(ctx: dict[str, Any], number: int) -> None: ...
 
 
 class WorkerSettings:
-    functions = [nothing]
+    functions = (nothing,)
     redis_settings = REDIS
     max_jobs = 50
     poll_delay = 0.01

@@ -174,7 +174,7 @@ class Row:
         return f"{self.point}-{self.victim}-{self.retries}"
 
 
-TABLE = [
+FORK = [
     # killed before the start: it runs, once, and no attempt is used up
     *[Row(point, "both", retries, "finished", 1) for point in ("popped", "registered") for retries in (0, 1)],
     *[Row("forked", victim, retries, "finished", 1) for victim in ("horse", "both") for retries in (0, 1)],
@@ -186,6 +186,14 @@ TABLE = [
     *[Row("returned", victim, 1, "finished", 2) for victim in ("horse", "both")],
     *[Row("saved", victim, retries, "finished", 1) for victim in ("horse", "both") for retries in (0, 1)],
 ]
+POOL = [
+    # killed before the start: it runs, once; the parent sees what a child had claimed, and no attempt is used up
+    *[Row("popped", victim, retries, "finished", 1) for victim in ("horse", "both") for retries in (0, 1)],
+    *[Row("claimed", "horse", retries, "finished", 1) for retries in (0, 1)],
+    # from here on as with a horse of its own
+    *[row for row in FORK if row.point in {"returned", "saved"} or (row.point, row.victim) == ("claimed", "both")],
+]
+TABLES = {"fork": FORK, "pool": POOL}
 
 
 @pytest.mark.fault("F51")
@@ -213,26 +221,28 @@ def test_wd_cleanup_too_rare_the_kill_table(
     workers: Any, client: redis.Redis, keys: Keys, effects: Any, status: Any, eventually: Any
 ) -> None:
     """Every row at once, each on a queue of its own. No row loses a job or leaves a ghost."""
-    ids = {row: (jobs.SyncRetried if row.retries else jobs.Sync).options(queue=row.name).dispatch().id for row in TABLE}
-    for row in TABLE:
+    table = TABLES[workers.mode]
+    for row in table:
         workers.start(row.name, RQBEAT_APP="faulty:scheduler", TEST_POINT=row.point, TEST_VICTIM=row.victim,
                       TEST_ROW=row.name)  # fmt: skip
-    eventually(lambda: all(client.exists(f"killed:{row.name}") for row in TABLE), 40.0)
-    workers.start(*[row.name for row in TABLE if row.victim == "both"])
+    eventually(lambda: all(client.scard(keys.rq_queue_workers(row.name)) for row in table), 40.0)
+    ids = {row: (jobs.SyncRetried if row.retries else jobs.Sync).options(queue=row.name).dispatch().id for row in table}
+    eventually(lambda: all(client.exists(f"killed:{row.name}") for row in table), 40.0)
+    workers.start(*[row.name for row in table if row.victim == "both"])
     began, seconds = time.monotonic(), {}
 
     def settled() -> bool:
-        for row in TABLE:
+        for row in table:
             if row not in seconds and status(ids[row]) == row.outcome:
                 seconds[row] = time.monotonic() - began
-        return len(seconds) == len(TABLE)
+        return len(seconds) == len(table)
 
     eventually(settled, WITHIN)
-    for row in TABLE:
+    for row in table:
         print(f"{row.name:24} {row.outcome:9} {row.effects} effects {seconds[row]:5.1f} s")
-    assert {row: effects("sync").count(ids[row]) for row in TABLE} == {row: row.effects for row in TABLE}
-    for row in TABLE:
+    assert {row: effects("sync").count(ids[row]) for row in table} == {row: row.effects for row in table}
+    for row in table:
         assert client.llen(keys.rq_taken(row.name)) + client.llen(keys.rq_queue(row.name)) == 0
-    eventually(lambda: not any(client.zcard(keys.rq_registry("wip", row.name)) for row in TABLE), 30.0)
+    eventually(lambda: not any(client.zcard(keys.rq_registry("wip", row.name)) for row in table), 30.0)
     # gr-dead-workers-listed: the dead are off the list once their lease has ended
     eventually(lambda: all(client.exists(key) for key in client.smembers(keys.rq_workers)), WITHIN)

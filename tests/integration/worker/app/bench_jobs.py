@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 import redis
@@ -180,6 +182,32 @@ class Mailer(Job):
             raise ConnectionError("the mail server hung up")
 
 
+def at(point: str) -> None:
+    """A point of `Marked`, for an app that is killed there."""
+
+
+class Marked(Job):
+    """Once-marked, and killed where the app says."""
+
+    name = "marked"
+
+    def handle(self, luck: bool = True) -> int:
+        at("started")
+        effect("marked", self.ctx.key)
+        with self.ctx.once("mail") as first:
+            if first:
+                at("inside")
+                if not luck and self.ctx.attempt == 1:
+                    raise ConnectionError("the mail server hung up")
+                effect("mail", self.ctx.key)
+        return self.ctx.attempt
+
+
+class MarkedRetried(Marked):
+    name = "marked-retried"
+    retry = Retry(max=1)
+
+
 class Resuming(Job):
     name = "resuming"
     retry = Retry(max=3)
@@ -213,6 +241,27 @@ class WithChild(Job):
         child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
         effect("child", str(child.pid))
         time.sleep(600)
+
+
+class LeavingBehind(Job):
+    """Starts a program whose parent ends at once, and returns."""
+
+    name = "leaving-behind"
+
+    def handle(self) -> None:
+        quiet = "stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL"
+        text = f"import subprocess; print(subprocess.Popen(['sleep', '600'], {quiet}).pid)"
+        effect("behind", subprocess.run([sys.executable, "-c", text], capture_output=True, check=True).stdout.decode())
+
+
+class Deaf(Job):
+    """Holds the interpreter: no signal handler of Python's runs meanwhile."""
+
+    name = "deaf"
+    timeout = 1
+
+    def handle(self) -> None:
+        deque(repeat(None, 10**12), maxlen=0)
 
 
 class AsyncSleeper(Job):

@@ -1,13 +1,15 @@
 """The jobs under test, in a worker that is killed once at a named point of a run.
 
 The points are where a kill makes a difference: popped, registered, forked, claimed, returned, saved; of a run that
-raised, and is to be tried again: failing, retrying, saved. The victim is the horse alone, or the worker with it.
+raised, and is to be tried again: failing, retrying, saved; in a marked job: started, inside. The victim is the horse or
+the child alone, or the worker with it. A pool has an id that is popped and not claimed only when it had to wait for it.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ from worker.guard.ends import EndGuard
 from worker.guard.job import GuardedJob
 from worker.guard.loop import GuardedWorker
 from worker.guard.run import RunGuard
+from worker.pool.child import Child
 
 scheduler = bench_jobs.scheduler
 
@@ -25,7 +28,7 @@ WORKER = os.getpid()
 
 
 def die_once() -> None:
-    if not bench_jobs.store().set(f"killed:{ROW}", 1, nx=True):
+    if not bench_jobs.store().set(f"killed:{ROW}", time.time(), nx=True):
         return
     if VICTIM == "both":
         os.kill(WORKER, signal.SIGKILL)
@@ -50,11 +53,13 @@ def dying(owner: type, method: str, *, after: bool) -> None:
 match POINT:
     case "popped":
         dying(GuardedWorker, "prepare_execution", after=False)
+        dying(Child, "_claim", after=False)
     case "registered":
         dying(GuardedWorker, "prepare_execution", after=True)
     case "forked":
         dying(RunGuard, "perform_job", after=False)
     case "claimed":
+        dying(Child, "_started", after=False)
         dying(GuardedJob, "perform", after=False)
     case "returned":
         dying(GuardedJob, "perform", after=True)
@@ -64,3 +69,6 @@ match POINT:
         dying(GuardedJob, "retry", after=True)
     case "saved":
         dying(EndGuard, "_record_end", after=False)
+        dying(Child, "_hand_over", after=True)
+    case "started" | "inside":
+        bench_jobs.at = lambda point: die_once() if point == POINT else None
