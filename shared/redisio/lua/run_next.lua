@@ -31,7 +31,12 @@ end
 local function finish(r)
   local job, member = KEYS[6], r.id .. ':' .. r.token
   redis.call('ZADD', KEYS[5], r.kept_until, r.id)
-  local over = redis.call('ZREM', KEYS[4], member) == 0 and is_over(r)
+  local taken_off = redis.pcall('ZREM', KEYS[4], member)
+  if type(taken_off) == 'table' then
+    redis.call('ZREM', KEYS[5], r.id)
+    error(KEYS[4] .. ': ' .. taken_off.err)
+  end
+  local over = taken_off == 0 and is_over(r)
   if over then return over end
   if redis.call('HSET', job, 'status', 'finished', 'ended_at', r.stamp, 'last_heartbeat', r.stamp) == 3 then
     redis.call('DEL', job)
@@ -73,28 +78,40 @@ local function look(t, id)
   return 'job', held, flat
 end
 
+-- Write that a run begins; false and why when the registry can't be written, and then nothing else is.
 -- A record has an expiry only when it has ended once before.
 local function claim(t, id, held)
   local job, attempt = t.job .. id, tonumber(held.attempt or 0) + 1
+  local lease = redis.pcall('ZADD', KEYS[4], t.lease_until, id .. ':' .. t.token)
+  if type(lease) == 'table' then return false, KEYS[4] .. ': ' .. lease.err end
   redis.call('HSET', job, 'status', 'started', 'started_at', t.stamp, 'last_heartbeat', t.stamp,
     'worker_name', t.worker, 'claim', t.token, 'attempt', attempt)
-  redis.call('ZADD', KEYS[4], t.lease_until, id .. ':' .. t.token)
   if held.attempt or held.ended_at then redis.call('PERSIST', job) end
   return attempt
+end
+
+-- Where an id goes that this script has no use for; one that was popped before is there already.
+local function lay_aside(t, id)
+  if t.entry then return 'entry', id end
+  local laid = redis.pcall('RPUSH', KEYS[2], id)
+  if type(laid) == 'number' then return 'entry', id end
+  redis.call('LPUSH', KEYS[1], id)
+  return 'error', KEYS[2] .. ': ' .. laid.err
 end
 
 local function begin(t, id, dropped)
   local kind, held, flat = look(t, id)
   if kind == 'job' then
-    local attempt = claim(t, id, held)
+    local attempt, err = claim(t, id, held)
+    if not attempt then
+      if not t.entry then redis.call('LPUSH', KEYS[1], id) end
+      return 'error', err
+    end
     if t.entry then redis.call('LREM', KEYS[2], 1, id) end
     local checkpoint = attempt > 1 and redis.call('GET', t.checkpoint .. id) or ''
     return 'job', {id, attempt, checkpoint, flat}
   end
-  if kind == 'entry' then
-    if not t.entry then redis.call('RPUSH', KEYS[2], id) end
-    return 'entry', id
-  end
+  if kind == 'entry' then return lay_aside(t, id) end
   if t.entry then redis.call('LREM', KEYS[2], 1, id) end
   dropped[#dropped + 1] = id
   dropped[#dropped + 1] = held

@@ -155,8 +155,7 @@ def play(on: Stage, mode: str) -> dict[Row, Came]:
     for row in table:
         on.start(mode, row.name, RQBEAT_APP="faulty:scheduler", TEST_POINT=row.point,
                  TEST_VICTIM=row.victim, TEST_ROW=row.name)  # fmt: skip
-    wait_until(lambda: all(on.client.scard(on.keys.rq_queue_workers(row.name)) for row in table), 90, "workers")
-    time.sleep(2)
+    wait_until(lambda: sum(one["cmd"] == "blmove" for one in on.client.client_list()) == len(table), 90, "workers")
     ids = {row: sent(row) for row in table}
     killed = [row for row in table if row.point != "raised"]
     wait_until(lambda: all(on.client.exists(f"killed:{row.name}") for row in killed), 60, "kills")

@@ -225,7 +225,7 @@ def test_wd_cleanup_too_rare_the_kill_table(
     for row in table:
         workers.start(row.name, RQBEAT_APP="faulty:scheduler", TEST_POINT=row.point, TEST_VICTIM=row.victim,
                       TEST_ROW=row.name)  # fmt: skip
-    eventually(lambda: all(client.scard(keys.rq_queue_workers(row.name)) for row in table), 40.0)
+    eventually(lambda: sum(row["cmd"] == "blmove" for row in client.client_list()) == len(table), 60.0)
     ids = {row: (jobs.SyncRetried if row.retries else jobs.Sync).options(queue=row.name).dispatch().id for row in table}
     eventually(lambda: all(client.exists(f"killed:{row.name}") for row in table), 40.0)
     workers.start(*[row.name for row in table if row.victim == "both"])

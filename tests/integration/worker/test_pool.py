@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import signal
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -256,3 +258,26 @@ def test_jobs_per_child_are_for_pools_alone(pool: Any) -> None:
     pool.mode = "fork"
     assert pool.start("default", "--max-jobs-per-child", "3").wait(10) == 2
     assert "--max-jobs-per-child needs --mode pool" in pool.log()
+
+
+def test_children_killed_at_random_lose_nothing_and_repeat_no_marked_effect(
+    pool: Any, client: redis.Redis, keys: Keys, effects: Any, status: Any, reason: Any, eventually: Any
+) -> None:
+    rng = random.Random(7)  # noqa: S311 - a test repeats itself
+    process = pool.start("default", "--max-jobs-per-child", "200")
+    handles = jobs.MarkedOften.dispatch_many([((), {})] * 1500)
+    kills = 0
+    while client.llen(keys.rq_queue("default")) > 50:
+        for child in of_pool(process.pid):
+            os.kill(child, signal.SIGKILL)
+            kills += 1
+        time.sleep(rng.uniform(0.05, 0.4))
+    eventually(lambda: {status(handle.id) for handle in handles} <= {"finished", "failed"}, 90)
+    mails = Counter(effects("mail"))
+    failed = [handle.id for handle in handles if status(handle.id) == "failed"]
+    print(f"{kills} kills, {len(effects('marked'))} runs, {len(failed)} in doubt")
+    assert kills >= 3
+    assert max(mails.values()) == 1
+    assert {handle.id for handle in handles} - set(failed) <= set(mails)
+    assert all("cut off inside the block" in reason(job_id) for job_id in failed)
+    assert client.llen(keys.rq_taken("default")) + client.zcard(keys.rq_registry("wip", "default")) == 0

@@ -208,6 +208,11 @@ class MarkedRetried(Marked):
     retry = Retry(max=1)
 
 
+class MarkedOften(Marked):
+    name = "marked-often"
+    retry = Retry(max=20)
+
+
 class Resuming(Job):
     name = "resuming"
     retry = Retry(max=3)
