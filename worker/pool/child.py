@@ -94,6 +94,7 @@ class Child:
         try:
             while found is not None:
                 found = self._deal(found)
+            self._forget_begun()
         except StoreError as error:
             log.warning("a child of the pool leaves: %s", error)
             return Leave.CUT_OFF
@@ -126,6 +127,7 @@ class Child:
         if self._limits.burst:
             self._leave = Leave.DRAINED
             return None
+        self._forget_begun()
         entry = self._worker.intake.pop(TURN_SECONDS)
         return Next() if entry is None else self._claim(entry)
 
@@ -153,6 +155,10 @@ class Child:
             begun=begun,
         )
         return self._asked
+
+    def _forget_begun(self) -> None:
+        self._relay.forget_begun(self._begun)
+        self._begun = []
 
     def _look_closer(self, entry: bytes) -> Next:
         """An id that the script did not take for a job: as in a worker that forks, it is looked at and refused."""
@@ -279,8 +285,7 @@ class Child:
     def _end_slowly(self, run: _Run, end: Callable[[], None]) -> Next:
         """RQ's own way to end a run, which may push the job again: then it must be on the list of those that wait."""
         self._board.write(Note(phase=Phase.ENDING, job_id=run.job.id, token=run.token))
-        begun, self._begun = self._begun, []
-        self._worker.patiently(partial(self._relay.forget_begun, begun))
+        self._worker.patiently(self._forget_begun)
         end()
         self._board.count(success=False)
         return Next()

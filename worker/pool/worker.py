@@ -41,6 +41,7 @@ WRITE_SECONDS = 0.5
 """How long a run must have lasted for its parent to write RQ's records of it; more than the child's WRITTEN_SECONDS."""
 OVERDUE_SECONDS = GRACE_SECONDS + 2
 """How long after its time-out a run is killed that holds the interpreter, so that its own alarm can't."""
+FIRST_PAUSE = 0.5
 GROWTH_BYTES = 256 * 1024 * 1024
 
 log = logging.getLogger("rqbeat.worker")
@@ -82,7 +83,6 @@ class PoolWorker(StopGuard):
         return self._stop_requested or self.drained or self._jobs_left() == 0
 
     def _jobs_left(self) -> int | None:
-        self.done = self._board.score().runs
         return None if self._max_jobs is None else max(0, self._max_jobs - self.done)
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
@@ -146,12 +146,15 @@ class PoolWorker(StopGuard):
         """The wait status; what the child's runs left behind ends with it."""
         status = self.wait_for_horse()[1]
         self._horse_pid = 0
+        self.done = self._board.score().runs
         return status or 0
 
     # A turn.
 
     def _look(self) -> None:
         note = self._board.read()
+        if self._stop_requested:  # a signal may have come while a child was made
+            self._board.ask_to_leave()
         self._end_overdue(note)
         try:
             with store_errors():
@@ -210,8 +213,12 @@ class PoolWorker(StopGuard):
         self._give_back_unstarted(note)
         if note.phase in {Phase.RUNNING, Phase.ENDING}:
             self._end_for(note, status)
+        self.done = self._board.score().runs
         self._tell_counts()
         self.drained = left == Leave.DRAINED and note.phase == Phase.IDLE
+        if left not in set(Leave) and note.phase == Phase.IDLE:
+            log.warning("a child of the pool ended with %d while it had no job", left)
+            self.clock.sleep(FIRST_PAUSE)
         if left == Leave.CUT_OFF and note.phase != Phase.RUNNING:
             raise StoreUnavailableError("a child of the pool lost Redis")
 
@@ -227,7 +234,9 @@ class PoolWorker(StopGuard):
         if self._stopped_job_id == job.id:
             self._handle_stopped_job(job, self.queues[0], execution)
             self._stopped_job_id = None
+            self._board.count(success=False)
         elif self._is_running(job, execution):
+            self._board.count(success=False)
             job.ended_at = rq_now()
             self.handle_work_horse_killed(job, None, status, None)
             self.handle_job_failure(job, self.queues[0], execution=execution)

@@ -23,15 +23,18 @@ end
 local function count(at, r)
   if r.outcome == 'expired' then
     redis.pcall('HINCRBY', at.stats, 'expired', 1)
-  else
-    redis.pcall('HINCRBY', at.stats, 'runs', 1)
-    redis.pcall('HSET', at.stats, 'last_run', digits(now_ms()))
+    return
   end
+  redis.pcall('HINCRBY', at.stats, 'runs', 1)
+  local last_run = digits(now_ms())
+  if r.outcome == 'finished' then
+    redis.pcall('HSET', at.stats, 'last_run', last_run, 'failures', 0)
+    return
+  end
+  redis.pcall('HSET', at.stats, 'last_run', last_run)
   if r.outcome == 'failed' or r.outcome == 'retrying' then
     redis.pcall('HINCRBY', at.stats, 'errors', 1)
     redis.pcall('HINCRBY', at.stats, 'failures', 1)
-  elseif r.outcome == 'finished' then
-    redis.pcall('HSET', at.stats, 'failures', 0)
   end
 end
 

@@ -281,3 +281,11 @@ def test_children_killed_at_random_lose_nothing_and_repeat_no_marked_effect(
     assert {handle.id for handle in handles} - set(failed) <= set(mails)
     assert all("cut off inside the block" in reason(job_id) for job_id in failed)
     assert client.llen(keys.rq_taken("default")) + client.zcard(keys.rq_registry("wip", "default")) == 0
+
+
+def test_a_job_that_kills_its_child_counts_towards_max_jobs(pool: Any, effects: Any, client: redis.Redis) -> None:
+    for _ in range(2):
+        jobs.Leaving.dispatch()
+    jobs.Sync.dispatch()
+    assert pool.start("default", "--max-jobs", "2").wait(20) == 0
+    assert effects("sync") == []
