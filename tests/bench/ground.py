@@ -23,6 +23,8 @@ from shared.redisio.server import OwnServer
 from shared.settings import Settings
 
 HERE = Path(__file__).parent
+SEARCHED = f"{HERE.parents[1]}{os.pathsep}{HERE}"
+"""The packages first: a bench that has the name of one must not take its place."""
 REPLY_SECONDS = 120
 
 
@@ -60,8 +62,8 @@ def process(arguments: Sequence[str], log: Path, cwd: Path = HERE, **environment
 @contextmanager
 def beat(server: OwnServer, app: str = "bench_app:nothing_declared", **environment: object) -> Iterator[int]:
     """The pid of `rqbeat run` on a server, while it runs."""
-    command = [sys.executable, "-m", "scheduler.cli", "run", app, "--url", server.url]
-    with process(command, server.socket.with_name("beat.log"), **environment) as pid:
+    command = [sys.executable, "-P", "-m", "scheduler.cli", "run", app, "--url", server.url]
+    with process(command, server.socket.with_name("beat.log"), PYTHONPATH=SEARCHED, **environment) as pid:
         yield pid
 
 

@@ -30,7 +30,7 @@ from functools import partial
 from typing import Any
 
 from bench_jobs import Nothing, Now
-from ground import HERE, own_server, percentile, process, surroundings, table, wait_until
+from ground import HERE, SEARCHED, own_server, percentile, process, surroundings, table, wait_until
 from peers.rq_job import nothing, now
 from rq import Queue
 
@@ -61,7 +61,7 @@ class Kind:
 
 
 def ours(mode: str) -> list[list[str]]:
-    common = [sys.executable, "-m", "worker", "default", "--app", "bench_app:nothing_declared"]
+    common = [sys.executable, "-P", "-m", "worker", "default", "--app", "bench_app:nothing_declared"]
     return [[*common, "--mode", mode, "-n", str(PROCESSES)]]
 
 
@@ -158,7 +158,7 @@ def working(kind: Kind, server: OwnServer) -> Iterator[None]:
         "RQBEAT_REDIS_URL": server.url,
         "RQ_REDIS_URL": server.url,
         "RQBENCH_SOCKET": server.socket,
-        "PYTHONPATH": f"{HERE.parents[1]}:{HERE}",
+        "PYTHONPATH": SEARCHED,
     }
     with ExitStack() as stack:
         for number, command in enumerate(kind.commands):
