@@ -22,7 +22,7 @@ from shared.keys import Keys
 from shared.redisio.connection import store_errors
 from shared.redisio.intake import MAX_FIELD_BYTES, MAX_FIELDS
 from shared.redisio.records import stamp
-from shared.redisio.scripts import Script, pack
+from shared.redisio.scripts import Script, pack, unpack
 
 Was = Literal["ended", "lost", "gone", "none"]
 
@@ -97,7 +97,8 @@ class Relay:
         names = self._queue_keys + ([] if ending is None else self._ending_keys(ending, worker))
         ends = None if ending is None else self._ending_arguments(ending, worker)
         takes = None if taking is None else self._taking_arguments(taking)
-        was, dropped, kind, found = self._next(names, [pack({"ending": ends, "taking": takes})])
+        reply = self._next(names, [pack({"ending": ends, "taking": takes})])
+        was, dropped, kind, found = unpack(reply)
         return _next(was.decode(), dropped, kind, found)
 
     def begun_as(self, token: str) -> str | None:

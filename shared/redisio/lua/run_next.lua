@@ -12,7 +12,7 @@
 --          records of its own, stale: fields to remove, outcome, scheduled, clean} or nil,
 --          taking: {job: prefix, checkpoint: prefix, worker, stamp, token, lease_until, begun: ids to take off 3,
 --          entry: an id that was popped already, else the next is, fields, bytes: most of them in a record} or nil}
--- returns {ended, lost (the run was given up), gone (its record was deleted) or none,
+-- returns, packed, {ended, lost (the run was given up), gone (its record was deleted) or none,
 --          ids that were dropped and why, as a flat list,
 --          none, empty, error, entry (taken, and not for this script) or job,
 --          for these: what is wrong, the id, or {id, attempt, checkpoint or '', fields as a flat list}}
@@ -138,4 +138,4 @@ end
 local dropped, was, kind, found = {}, 'none', 'none', ''
 if c.ending then was = finish(c.ending) end
 if c.taking then kind, found = take(c.taking, dropped) end
-return {was, dropped, kind, found}
+return cmsgpack.pack({was, dropped, kind, found})
