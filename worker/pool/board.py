@@ -26,7 +26,10 @@ class Phase(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """`job_id` and `token` name the run, `asked` the one asked for. `started` is monotonic seconds, `wall` epoch ms."""
+    """`job_id` and `token` name the run, `asked` the one asked for. `started` is monotonic seconds, `wall` epoch ms.
+
+    An idle child has `started` to wait then; it does so anew every second, so that one that hangs can be told.
+    """
 
     phase: Phase = Phase.IDLE
     job_id: str = ""

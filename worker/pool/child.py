@@ -133,7 +133,7 @@ class Child:
 
     def _ask(self) -> Next:
         taking = self._taking()
-        self._board.write(Note(asked=taking.token))
+        self._board.write(Note(asked=taking.token, started=self._worker.clock.monotonic()))
         return self._relay(None, taking, self._worker.name)
 
     def _claim(self, entry: bytes) -> Next:
@@ -218,7 +218,7 @@ class Child:
         """A deadline is held against Redis' clock; who has none needs no round trip for it."""
         if job.fire is None or job.fire.deadline is None:
             return wall
-        return self._worker.patiently(lambda: int(self._worker.runs.now() * 1000))
+        return int(self._worker.runs.now() * 1000)
 
     def _perform(self, run: _Run) -> Any:
         job, worker = run.job, self._worker

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
 
 from worker.guard.loop import STOP_SECONDS
-from worker.pool.board import Board, Phase
+from worker.pool.board import Board, Note, Phase
 from worker.pool.held import HeldGuard
 
 FREEZE_SECONDS = 1.0
@@ -56,14 +57,17 @@ class StopGuard(HeldGuard):
 
     def _kill_run(self, job_id: str) -> bool:
         """Kill the child if it is in a run of this job, and in no other."""
+        return self._kill_if(lambda note: note.phase == Phase.RUNNING and note.job_id == job_id)
+
+    def _kill_if(self, is_meant: Callable[[Note], bool]) -> bool:
+        """Kill the child if what it is at is what was meant."""
         pid = self._horse_pid
         if not pid or not self._freeze(pid):
             return False
-        note = self._board.read()
-        is_meant = note.phase == Phase.RUNNING and note.job_id == job_id
+        kills = is_meant(self._board.read())
         with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL if is_meant else signal.SIGCONT)
-        return is_meant
+            os.kill(pid, signal.SIGKILL if kills else signal.SIGCONT)
+        return kills
 
     def _freeze(self, pid: int) -> bool:
         """Whether the child stands still now. It is thawed or killed by the caller."""

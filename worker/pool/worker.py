@@ -42,6 +42,8 @@ WRITE_SECONDS = 0.5
 OVERDUE_SECONDS = GRACE_SECONDS + 2
 """How long after its time-out a run is killed that holds the interpreter, so that its own alarm can't."""
 FIRST_PAUSE = 0.5
+SILENT_SECONDS = 15
+"""An idle child is heard of every second, or leaves after a call of Redis that was not answered for five."""
 GROWTH_BYTES = 256 * 1024 * 1024
 
 log = logging.getLogger("rqbeat.worker")
@@ -95,7 +97,7 @@ class PoolWorker(StopGuard):
     def _have_a_child(self, *, burst: bool) -> None:
         bounds = [bound for bound in (self._jobs_left(), self._jobs_per_child) if bound is not None]
         limits = Limits(jobs=min(bounds, default=None), burst=burst, growth_bytes=GROWTH_BYTES)
-        self._board.write(Note())
+        self._board.write(Note(started=self.clock.monotonic()))
         self._board.ask_to_leave(leave=self._stop_requested)
         self._horse_pid = self._fork(limits)
         self._watch()
@@ -173,6 +175,9 @@ class PoolWorker(StopGuard):
         if note.phase == Phase.RUNNING and now - note.started > note.timeout + OVERDUE_SECONDS:
             log.error("job %s holds its child past its time-out of %s s: killed", note.job_id, note.timeout)
             self._kill_run(note.job_id)
+        if note.phase == Phase.IDLE and now - note.started > SILENT_SECONDS:
+            log.error("a child of the pool is idle and silent: killed")
+            self._kill_if(lambda later: later == note)
 
     def _tell(self, note: Note) -> None:
         """Tell RQ what the child is at."""

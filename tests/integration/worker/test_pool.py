@@ -289,3 +289,13 @@ def test_a_job_that_kills_its_child_counts_towards_max_jobs(pool: Any, effects: 
     jobs.Sync.dispatch()
     assert pool.start("default", "--max-jobs", "2").wait(20) == 0
     assert effects("sync") == []
+
+
+def test_an_idle_child_that_hangs_is_replaced(pool: Any, client: redis.Redis, eventually: Any) -> None:
+    process = pool.start("default")
+    eventually(lambda: [row for row in client.client_list() if row["cmd"] == "blmove"])
+    (child,) = of_pool(process.pid)
+    os.kill(child, signal.SIGSTOP)
+    eventually(lambda: of_pool(process.pid) not in ({child}, set()), 25)
+    assert "idle and silent" in pool.log()
+    assert jobs.Sync.dispatch("next").result(10) == "next"
