@@ -10,7 +10,6 @@ import sys
 
 _PR_SET_PDEATHSIG = 1
 _OBJECTS_BETWEEN_LOOKS = 100_000
-_PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent(parent: int, sig: signal.Signals = signal.SIGKILL) -> None:
@@ -33,9 +32,3 @@ def collect_seldom() -> None:
     """
     gc.freeze()
     gc.set_threshold(_OBJECTS_BETWEEN_LOOKS, 10, 10)
-
-
-def adopt_orphans() -> None:
-    """Have the kernel give this process the descendants whose parents ended, instead of process 1. Linux only."""
-    if sys.platform.startswith("linux"):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -23,7 +23,8 @@ from rq.worker import BaseWorker, WorkerStatus
 
 from shared.errors import RqbeatError, StoreError, StoreUnavailableError
 from shared.instants import utc_datetime
-from shared.process import adopt_orphans, die_with_parent
+from shared.orphans import adopt_orphans
+from shared.process import die_with_parent
 from shared.redisio.connection import store_errors
 from shared.redisio.relay import Relay
 from worker.chores import Rhythm
@@ -198,6 +199,7 @@ class PoolWorker(StopGuard):
             self._written = note.token
         elif self.beat.is_due():
             BaseWorker.maintain_heartbeats(self, *self._held(note))
+            self.intake.renew_lease(note.job_id, note.token, LEASE_SECONDS)
 
     def _tell_counts(self) -> None:
         """What RQ would count run by run. What the child ended in RQ's own way is counted by that."""
