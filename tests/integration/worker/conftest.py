@@ -56,10 +56,25 @@ class Workers:
         return (self.folder / f"worker-{index}.log").read_text(errors="replace")
 
     def end(self) -> None:
+        """Kill what is left, and wait until its children are gone: one that waits would take the next test's job."""
+        left = [process for process in self.started if process.poll() is None]
+        below = [pid for process in left for pid in descendants(process.pid)]
+        for process in left:
+            process.send_signal(signal.SIGKILL)
         for process in self.started:
-            if process.poll() is None:
-                process.send_signal(signal.SIGKILL)
             process.wait()
+        ends = time.monotonic() + 5
+        while any(Path(f"/proc/{pid}").exists() for pid in below) and time.monotonic() < ends:
+            time.sleep(0.005)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes below one, its children first."""
+    try:
+        below = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except FileNotFoundError:
+        return []
+    return below + [deeper for child in below for deeper in descendants(child)]
 
 
 @pytest.fixture(params=["fork", "pool"])
