@@ -7,6 +7,7 @@ import importlib
 import os
 
 from worker.guard import beats, loop, recovery, run
+from worker.pool import child, worker
 
 FASTER = {
     "BEAT_SECONDS": 0.5,
@@ -17,7 +18,7 @@ FASTER = {
     "WATCH_SECONDS": 1,
 }
 
-for module in (beats, loop, recovery, run):
+for module in (beats, loop, recovery, run, child, worker):
     for name in FASTER.keys() & vars(module).keys():
         setattr(module, name, FASTER[name])
 
