@@ -35,8 +35,8 @@ PAUSE = 0.03
 class InSteps(RedisTimetable):
     """What all of them share: the writes of a commit, one by one."""
 
-    def __init__(self, client: Client, keys: Keys, clock: Clock) -> None:
-        super().__init__(client, keys, clock)
+    def __init__(self, client: Client, keys: Keys, clock: Clock, *signing: Any) -> None:
+        super().__init__(client, keys, clock, *signing)
         self._client = client
 
     def commits(

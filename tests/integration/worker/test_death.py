@@ -110,7 +110,8 @@ def test_wd_retry_repeats_side_effects_under_a_key_that_stays(workers: Any, effe
 def test_wd_worker_name_taken_never_happens(workers: Any, client: redis.Redis, keys: Keys, eventually: Any) -> None:
     for _ in range(3):
         process = workers.start("default")
-        assert jobs.Sync.dispatch("x").result(10) == "x"
+        # a worker that was just killed may have been handed the job with its last breath: it is put back within 20 s
+        assert jobs.Sync.dispatch("x").result(30) == "x"
         process.kill()
         process.wait()
 
