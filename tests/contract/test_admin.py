@@ -167,6 +167,14 @@ def test_the_index_of_declared_schedules_follows_their_owner(stage: Stage) -> No
     assert stage.reader.declared() == set()
 
 
+def test_many_are_removed_at_once_and_one_that_is_gone_already_is_no_error(stage: Stage) -> None:
+    for number in range(3):
+        stage.add(f"s{number}")
+    stage.admin.remove("s1")
+    stage.admin.remove_all([f"s{number}" for number in range(3)], "by a test")
+    assert stage.reader.ids() == []
+
+
 def test_what_is_removed_leaves_no_key(stage: Stage) -> None:
     schedule = stage.add(catchup_limit=1)
     stage.commit(stage.plan(schedule))

@@ -281,3 +281,42 @@ def test_junk_in_a_record_is_an_error_of_its_schedule(stage: Stage, junk: dict[s
     rows = {row.id: row for row in stage.timetable.due(stage.now, 10, 10).rows}
     assert "can't be read" in rows["bad"].error
     assert rows["good"].error == ""
+
+
+def test_two_plans_of_one_schedule_in_one_commit_are_not_both_carried_out(stage: Stage) -> None:
+    """All is judged before anything is written: the second would be judged by what the first is about to change."""
+    planned = stage.plan(stage.add(catchup_limit=3, overlap="allow"))
+    assert [result.code for result in stage.commit(planned, planned)] == ["ok", "moved"]
+    assert len(stage.queued()) == 3
+
+
+def test_a_ledger_of_its_own_of_a_wrong_type_is_shown_and_stops_no_fire(stage: Stage) -> None:
+    schedule = stage.add(catchup_limit=1)
+    name = stage.keys.ledger_prefix + "s"
+    stage.client.set(name, "a string")
+    (result,) = stage.commit(stage.plan(schedule))
+    assert (result.code, len(stage.queued())) == ("ok", 1)
+    assert name in result.detail
+    assert name in stage.reader.schedule("s").error
+    assert [entry.outcome for entry in stage.ledger()] == ["missed", "enqueued"]
+
+
+def test_jobs_that_still_live_count_whichever_of_them_is_the_latest(stage: Stage) -> None:
+    schedule = stage.add(catchup_limit=1, max_instances=2, overlap="allow")
+    for until in (-9000, -7000, -5000):
+        stage.commit(stage.plan(schedule, until=until))
+    first, second = stage.queued()
+    stage.client.hset(stage.keys.rq_job(first), "status", "finished")
+    stage.commit(stage.plan(schedule, until=-3000))
+    assert stage.queued()[:2] == [first, second]
+    assert len(stage.queued()) == 3
+    assert list(stage.commit(stage.plan(schedule))[0].settled.values()) == [("skipped", "overlap")]
+
+
+def test_what_comes_next_is_read_in_pieces_and_in_order(stage: Stage) -> None:
+    for number in range(5):
+        stage.add(f"s{number}")
+        stage.client.zadd(stage.keys.timetable, {f"s{number}": stage.now + 1000 * number})
+    until = stage.now + 3000
+    pieces = [[row.id for row in stage.timetable.coming(until, skip, 2)] for skip in (0, 2, 4)]
+    assert pieces == [["s0", "s1"], ["s2", "s3"], []]

@@ -20,8 +20,9 @@
 --            or {'against', until, due, outcome, reason, about}; about: the second part of the ledger entry
 -- returns {'fenced'} or {'ok', Redis' clock, due time at the head of the timetable or '', results as msgpack}
 --         result: {index, code, detail, settled}; a plan without one was applied to the letter
---           ok       applied; detail names what could not be written beside it; settled lists {index, outcome, reason} of fires that were not enqueued as planned;
---                    a fire that waits has the outcome `waiting` and no ledger entry yet
+--           ok       applied; detail names what could not be written beside it; settled lists {index, outcome, reason}
+--                    of fires that were not enqueued as planned; a fire that waits has the outcome `waiting` and no
+--                    ledger entry yet
 --           already  the cursor is at or past the new one: somebody did it, maybe this very call before its reply was lost
 --           moved    the cursor is elsewhere: plan again
 --           held     a full queue holds a fire: what came before it is applied, it is looked at again in a second
