@@ -1,6 +1,6 @@
 """All benchmarks, one after the other; what they print goes into docs/benchmarks.md as it is.
 
-    python tests/bench/all.py [NAME…]    idle flat sustained burst dispatch worker cron simulation unless given; an hour
+    python tests/bench/all.py [NAME…]      all of them unless named: an hour
 
 Nothing else should run on the machine meanwhile.
 """
@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-ALL = ("idle", "flat", "sustained", "burst", "dispatch", "worker", "cron", "simulation")
+ALL = ("idle", "flat", "sustained", "burst", "dispatch", "workers", "cron", "simulation")
 PLAIN = ("burst", "cron", "simulation")
 """These print columns of text, not Markdown."""
 

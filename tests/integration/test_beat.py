@@ -320,9 +320,10 @@ def test_what_is_idle_asks_little(spawn: Spawn, app: Callable[[str], str], redis
     """gr-idle-command-rate: a beat with nothing due sends less than twenty commands a second."""
     beat = spawn("run", app("@scheduler.cron('0 0 1 1 *')\ndef yearly(): ...\n"), "--url", redis_url)
     beat.says("now leader")
+    time.sleep(1)  # what a new leader asks once
     before = client.info("stats")["total_commands_processed"]
-    time.sleep(3)
-    assert client.info("stats")["total_commands_processed"] - before < 60
+    time.sleep(5)  # one round of every chore
+    assert client.info("stats")["total_commands_processed"] - before < 100
 
 
 def test_chg_no_effect_until_restart(

@@ -1,6 +1,6 @@
 """What a job costs a worker: no-op jobs a second on two processes, Redis' commands for each, and how soon one starts.
 
-    python tests/bench/worker.py [NAME…] [--scale 1] [--single 200]      all of them unless named
+    python tests/bench/workers.py [NAME…] [--scale 1] [--single 200]      all of them unless named
 
 For each kind of worker a server of its own is started, two processes of it, and so many jobs are sent that it works for
 some ten seconds. Time and commands are taken from the moment at which a tenth of the jobs has left the queue to that at
@@ -214,7 +214,10 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--single", type=int, default=200)
     asked = parser.parse_args()
-    chosen = {name: kind for name, kind in kinds(asked.scale).items() if not asked.names or name in asked.names}
+    known = kinds(asked.scale)
+    if unknown := set(asked.names) - set(known):
+        parser.error(f"no such worker: {', '.join(sorted(unknown))}; there are: {', '.join(known)}")
+    chosen = {name: kind for name, kind in known.items() if not asked.names or name in asked.names}
     rows = []
     for name, kind in chosen.items():
         rows.append(measured(name, kind, asked.single))
