@@ -20,7 +20,7 @@ from scheduler.schedule import Schedule, pack_definition, unpack_definition
 from scheduler.store import LEDGER_BOUND, LEDGER_BOUND_EACH, about, about_range, definition_fields
 from scheduler.triggers import to_data
 from shared.clock import Clock
-from shared.errors import ConflictError, RqbeatError, StoreRefusedError, StoreUnavailableError
+from shared.errors import ConflictError, RefusedChangeError, RqbeatError, StoreRefusedError, StoreUnavailableError
 from shared.keys import Keys
 from shared.redisio.connection import Client, server_now, store_errors, text
 from shared.redisio.scripts import Call, Script, pack
@@ -57,16 +57,20 @@ class Admin:
         self._upsert = Script(client, "upsert")
         self._control = Script(client, "control")
         self._mend = Script(client, "mend")
+        self._take_over = Script(client, "take_over")
 
-    def upsert(self, schedules: Sequence[Schedule], reason: str = "") -> dict[str, Change]:
+    def upsert(
+        self, schedules: Sequence[Schedule], reason: str = "", app_version: str | None = None
+    ) -> dict[str, Change]:
         """Add or replace schedules by id. One that is stored just so is left alone: its status and cursor too.
 
         One whose key is none of ours is refused and logged, and the others are stored. A change made by somebody else
-        in between is not overwritten unseen: it is read and the upsert done again.
+        in between is not overwritten unseen: it is read and the upsert done again. With `app_version` raises
+        RefusedChangeError once another version of the app has taken over (`take_over`); what is left is not written.
         """
         changes: dict[str, Change] = {}
         for start in range(0, len(schedules), BATCH):
-            changes |= self._upsert_batch(schedules[start : start + BATCH], reason)
+            changes |= self._upsert_batch(schedules[start : start + BATCH], reason, app_version)
         return changes
 
     def replace(self, schedule: Schedule, revision: int, reason: str = "") -> int:
@@ -76,7 +80,7 @@ class Admin:
         """
         held = self.held([schedule.id])
         if held[schedule.id].revision == revision:
-            ((code, made),) = self._write([schedule], held, reason)
+            ((code, made),) = self._write([schedule], held, reason, None)
             if code == "refused":
                 raise StoreRefusedError(f"schedule {schedule.id!r} was not stored: {made}")
             if code != "conflict":
@@ -125,9 +129,13 @@ class Admin:
         """Forget a schedule. Jobs that it enqueued are not touched."""
         return self._act(schedule_id, {"action": "remove"}, reason) == "done"
 
-    def remove_all(self, ids: Sequence[str], reason: str = "") -> None:
-        """Forget schedules, without waiting for each; those that are gone already are no error."""
-        calls = [self._control_call(schedule_id, {"action": "remove"}, reason) for schedule_id in ids]
+    def remove_all(self, ids: Sequence[str], reason: str = "", app_version: str | None = None) -> None:
+        """Forget schedules, without waiting for each; those that are gone already are no error.
+
+        With `app_version` raises RefusedChangeError as `upsert` does.
+        """
+        action: dict[str, object] = {"action": "remove", "app_version": app_version or False}
+        calls = [self._control_call(schedule_id, action, reason) for schedule_id in ids]
         for schedule_id, code in zip(ids, self._control.each(calls, in_flight=BATCH), strict=True):
             self._check_control(schedule_id, text(code), may_be_gone=True)
 
@@ -145,11 +153,12 @@ class Admin:
         }
         self._mend([keys.ledger, *own, keys.control], [pack(arguments)])
 
-    def set_app_version(self, version: str | None) -> None:
-        """Note which version of the app declared what is stored."""
-        with store_errors():
-            if version:
-                self._client.set(self._keys.app_version, version)
+    def take_over(self, version: str, seen: str | None) -> bool:
+        """Let a version of the app be the one whose declared schedules are stored, if `seen` still is.
+
+        From then on an older one that is in the middle of an `upsert` or `remove_all` gets no further.
+        """
+        return bool(self._take_over([self._keys.app_version], [version, seen or ""]))
 
     def held(self, ids: Sequence[str]) -> dict[str, Held]:
         """How schedules are stored; absent ones with revision 0. One round trip."""
@@ -160,7 +169,7 @@ class Admin:
             rows = pipe.execute(raise_on_error=False)
         return {schedule_id: _held(row) for schedule_id, row in zip(ids, rows, strict=True)}
 
-    def _upsert_batch(self, schedules: Sequence[Schedule], reason: str) -> dict[str, Change]:
+    def _upsert_batch(self, schedules: Sequence[Schedule], reason: str, app_version: str | None) -> dict[str, Change]:
         changes: dict[str, Change] = {}
         left = list(schedules)
         for _ in range(ATTEMPTS):
@@ -170,14 +179,16 @@ class Admin:
             left = [item for item in left if item.id not in changes]
             if not left:
                 return changes
-            codes = self._write(left, held, reason)
+            codes = self._write(left, held, reason, app_version)
             changes |= {item.id: code for item, (code, _) in zip(left, codes, strict=True) if code != "conflict"}  # type: ignore[misc]
             left = [item for item in left if item.id not in changes]
         if left:
             raise StoreUnavailableError(f"schedule {left[0].id!r} keeps changing; it was not written")
         return changes
 
-    def _write(self, schedules: Sequence[Schedule], held: dict[str, Held], reason: str) -> list[tuple[str, int]]:
+    def _write(
+        self, schedules: Sequence[Schedule], held: dict[str, Held], reason: str, app_version: str | None
+    ) -> list[tuple[str, int]]:
         keys, now = self._keys, server_now(self._client)
         header = {
             "schedule": keys.schedule_prefix,
@@ -186,12 +197,15 @@ class Admin:
             "bound": CONTROL_BOUND,
             "own_ledger": keys.ledger_prefix,
             "bounds": [LEDGER_BOUND, LEDGER_BOUND_EACH],
+            "app_version": app_version or False,
         }
         items = [_item(schedule, held[schedule.id], now) for schedule in schedules]
         reply = self._upsert(
-            [keys.schedules, keys.timetable, keys.control, keys.wake, keys.ledger, keys.declared],
+            [keys.schedules, keys.timetable, keys.control, keys.wake, keys.ledger, keys.declared, keys.app_version],
             [pack(header), pack(items)],
         )
+        if reply == b"superseded":
+            raise superseded()
         for schedule, (code, why) in zip(schedules, reply, strict=True):
             if code == b"refused":
                 log.error("%s: not stored: %s", schedule.id, text(why))
@@ -213,6 +227,8 @@ class Admin:
         return self._control_keys(schedule_id), [pack({**common, **arguments})]
 
     def _check_control(self, schedule_id: str, code: str, *, may_be_gone: bool = False) -> None:
+        if code == "superseded":
+            raise superseded()
         if code == "gone" and not may_be_gone:
             raise no_such(schedule_id)
         if code.startswith("error: "):
@@ -244,7 +260,13 @@ class Admin:
             keys.waiters,
             keys.resumptions,
             keys.declared,
+            keys.app_version,
         ]
+
+
+def superseded() -> RefusedChangeError:
+    """Another version of the app has taken over."""
+    return RefusedChangeError("another version of the app has started meanwhile, and its schedules are the ones stored")
 
 
 def _item(schedule: Schedule, held: Held, now: int) -> list[object]:

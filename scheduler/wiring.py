@@ -14,19 +14,20 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 
-from scheduler import reconcile
 from scheduler.admin import Admin
 from scheduler.beat import Beat
 from scheduler.bell import Bell
 from scheduler.clockcheck import ClockCheck
+from scheduler.declared import Declared
 from scheduler.failpoint import kill_at
 from scheduler.handfire import HandFire
 from scheduler.leader import Leader
 from scheduler.pacing import BackOff, Seldom
 from scheduler.planner import Plan, plan
 from scheduler.readers import Reader
+from scheduler.reconcile import Diff
 from scheduler.report import BeatReport, State
-from scheduler.schedule import Schedule, definition_digest
+from scheduler.schedule import Schedule
 from scheduler.selfaudit import SelfAudit
 from scheduler.store import RedisChores, RedisLease, RedisTimetable
 from shared.clock import Clock, SystemClock
@@ -200,7 +201,7 @@ class BeatService:
         declared = open_declared(self._settings, self._declared, self._client)
         found = declared.compare()
         try:
-            declared.apply(found)
+            found = declared.apply(found)
         except RefusedChangeError as error:
             self._refusal = f"the app's schedules are not applied: {error}; `rqbeat apply --force` would"
             log.error("%s", self._refusal)  # noqa: TRY400 - one line, no traceback
@@ -251,50 +252,6 @@ class RunningBeat:
         self._thread.join()
 
 
-class Declared:
-    """What an app declares, against what is stored: compared, and applied unless that looks like an accident."""
-
-    def __init__(
-        self, schedules: Sequence[Schedule], version: str | None, reader: Reader, admin: Admin, clock: Clock
-    ) -> None:
-        self._clock = clock
-        self._schedules = schedules
-        self._version = version
-        self._reader = reader
-        self._admin = admin
-
-    def compare(self) -> reconcile.Diff:
-        """What would change."""
-        declared = {schedule.id: definition_digest(schedule) for schedule in self._schedules}
-        return reconcile.diff(declared, self._reader.digests(list(declared)), self._reader.declared())
-
-    def apply(self, found: reconcile.Diff, *, force: bool = False) -> None:
-        """Make the changes of a diff. Raises RefusedChangeError, and changes nothing, unless forced."""
-        if not force:
-            self._refuse(found)
-        touched = {*found.add, *found.change}
-        chosen = [item for item in self._schedules if item.id in touched and self._is_plannable(item)]
-        self._admin.upsert(chosen, "declared by the app")
-        self._admin.remove_all(found.remove, "no longer declared by the app")
-        self._admin.set_app_version(self._version)
-
-    def _is_plannable(self, schedule: Schedule) -> bool:
-        """A trigger that raises when asked for its next fire sets its schedule aside; the others are stored."""
-        try:
-            schedule.trigger.next_ms(self._clock.now_ms())
-        except RqbeatError as error:
-            log.error("%s: set aside: it can't be planned: %s", schedule.id, error)  # noqa: TRY400 - one line
-            return False
-        return True
-
-    def _refuse(self, found: reconcile.Diff) -> None:
-        stored = self._reader.app_version()
-        if reconcile.is_older(self._version, stored):
-            raise RefusedChangeError(f"version {stored} of the app is stored, and this is the older {self._version}")
-        if refusal := found.refusal():
-            raise RefusedChangeError(refusal)
-
-
 def open_declared(settings: Settings, schedules: Sequence[Schedule], client: Client | None = None) -> Declared:
     """What an app declares, on the Redis in the settings."""
     client, clock = client or open_client(settings), SystemClock()
@@ -302,6 +259,6 @@ def open_declared(settings: Settings, schedules: Sequence[Schedule], client: Cli
     return Declared(schedules, settings.version, Reader(client, settings.keys), admin, clock)
 
 
-def _summary(found: reconcile.Diff) -> str:
+def _summary(found: Diff) -> str:
     counts = (("added", found.add), ("changed", found.change), ("removed", found.remove), ("unchanged", found.same))
     return ", ".join(f"{len(ids)} {name}" for name, ids in counts if ids) or "nothing"

@@ -94,7 +94,7 @@ class ConflictError(RqbeatError):
 
 
 class RefusedChangeError(RqbeatError):
-    """A set of declared schedules looks like an accident or is an older one. Nothing was changed."""
+    """A set of declared schedules looks like an accident or is an older one."""
 
 
 class RefusedPayloadError(RqbeatError, ValueError):

@@ -7,6 +7,7 @@ import click
 from scheduler import wiring
 from scheduler.catalog import load_manager
 from scheduler.cli.common import as_json, print_json, redis_options, settings
+from scheduler.declared import Declared
 from scheduler.reconcile import Diff
 
 
@@ -31,11 +32,11 @@ def apply(
     """Make what is stored what APP declares; schedules made at run time are left alone."""
     found, declared = _compare(app, url, namespace)
     if not dry_run:
-        declared.apply(found, force=force)
+        found = declared.apply(found, force=force)
     _print(found, as_json=as_json)
 
 
-def _compare(app: str | None, url: str | None, namespace: str | None) -> tuple[Diff, wiring.Declared]:
+def _compare(app: str | None, url: str | None, namespace: str | None) -> tuple[Diff, Declared]:
     asked = settings(url, namespace, app)
     manager = load_manager(asked.app)
     declared = wiring.open_declared(asked.of_app(manager), manager.schedules)

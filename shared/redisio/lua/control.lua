@@ -2,16 +2,19 @@
 --
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 schedule   6 ledger   7 its own ledger
 --       8 its stats   9 its outstanding jobs   10 its waiting fire   11 schedules with one   12 paused for a while
---       13 schedules that an app declares
+--       13 schedules that an app declares   14 the app's version
 -- ARGV  1 {action, id, actor, reason, bound, bounds, revision, cursor, moved (the new cursor), due,
---          missed: false or the second part of a ledger entry, until: when a pause ends, or false}
+--          missed: false or the second part of a ledger entry, until: when a pause ends, or false,
+--          app_version: the only one under which this may be done, or false}
 --         revision and cursor are what the caller read (for resume, which plans from them); else false
--- returns done, unchanged (it was so already), gone, conflict (read again), or `error: ` and the key in the way
+-- returns done, unchanged (it was so already), gone, conflict (read again), superseded (another version took over), or
+--         `error: ` and the key in the way
 
 local c = cmsgpack.unpack(ARGV[1])
 local key = KEYS[5]
 local held = redis.call('HMGET', key, 'rev', 'status', 'cursor')
 local status = held[2]
+if is_superseded(KEYS[14], c.app_version) then return 'superseded' end
 if not held[1] then return 'gone' end
 
 for i, command in ipairs({'SCARD', 'ZCARD', 'XLEN', 'EXISTS', 'HLEN', 'LLEN', 'LLEN', 'HLEN', 'ZCARD', 'GET', 'ZCARD', 'ZCARD', 'SCARD'}) do

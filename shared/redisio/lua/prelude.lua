@@ -33,6 +33,11 @@ local function fenced(leader, owner, term)
   return held[1] ~= owner or held[2] ~= term
 end
 
+-- Whether what one version of the app wants to write is out of date: another one has taken over.
+local function is_superseded(key, version)
+  return version and redis.call('GET', key) ~= version
+end
+
 -- A new RQ job hash. `fields` is a flat list of what is the same for every job of its kind.
 local function write_job(key, fields, data, status, stamp)
   redis.call('HSET', key, 'status', status, 'data', data, 'created_at', stamp, 'enqueued_at', stamp, unpack(fields))

@@ -4,17 +4,20 @@
 -- added to a Redis that had lost it, has none in common with what a beat or a person still remembers of it.
 --
 -- KEYS  1 schedules   2 timetable   3 control log   4 wake channel   5 ledger   6 schedules that an app declares
--- ARGV  1 header: {schedule, own_ledger (prefixes), actor, reason, bound of the control log, bounds of ledgers}
+--       7 the app's version
+-- ARGV  1 header: {schedule, own_ledger (prefixes), actor, reason, bound of the control log, bounds of ledgers,
+--          app_version: the only one under which this may be written, or false}
 --       2 items: a list of {id, revision read (0: none), cursor, trigger changed, due or false, fields,
 --          left: false or {cursor read, second part of a ledger entry}: what the old trigger had due and undecided,
 --          whether an app declares it}
 --         fields: a flat list that replaces what is stored of the definition
 -- returns {code, revision} per item: added, changed, or conflict and the revision that is stored;
---         {'refused', why} where a key stands in the way
+--         {'refused', why} where a key stands in the way; or, instead of all, superseded: another version took over
 
 local schedules, timetable, control, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local h = cmsgpack.unpack(ARGV[1])
 local codes = {}
+if is_superseded(KEYS[7], h.app_version) then return 'superseded' end
 
 -- The status and cursor of a stored schedule after a change. A changed trigger starts from now, and gives a completed
 -- schedule something to do again; a pause is not ended by a change.

@@ -117,9 +117,9 @@ def test_what_is_not_in_the_dialect_is_refused(text):
 
 
 def test_ten_megabytes_are_refused_at_once_in_a_short_sentence():
-    started = time.perf_counter()
+    started = time.process_time()
     error = refusal("*" * 10_000_000)
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
     assert len(str(error)) < 300
 
 

@@ -208,10 +208,10 @@ def test_tz_naive_datetime():
 
 @pytest.mark.parametrize("expression", ["0 0 30 2 *", "0 0 31 4,6 *", "0 0 31 2 */7", "0 0 L-30 2,4 *"])
 def test_cron_never_matches(expression):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(NeverFiresError, match="never fires"):
         CronTrigger(expression)
-    assert time.perf_counter() - started < 0.1
+    assert time.process_time() - started < 0.1
 
 
 def test_cron_never_matches_is_exact():
@@ -301,10 +301,10 @@ def test_cron_month_end():
     ],
 )
 def test_compound_and_never_agrees(build):
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises((NeverFiresError, TriggerTooSparseError), match="never"):
         build()
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_compound_or_starves():
