@@ -30,7 +30,7 @@ from scheduler.cli.screen import Line, Screen, fitted
 from scheduler.readers import Reader
 from scheduler.wiring import open_client
 from shared.clock import Clock, SystemClock
-from shared.errors import ConfigurationError, RqbeatError, StoreError
+from shared.errors import ConfigurationError, RqbeatError, StoreError, StoreUnavailableError
 from shared.redisio.queues import queues
 from shared.redisio.server import OwnServer
 from shared.settings import DEFAULT_URL, Settings
@@ -189,31 +189,45 @@ def _server(asked: Settings, folder: DevFolder, clock: Clock) -> Iterator[OwnSer
         yield None
         return
     with folder.held(), tempfile.TemporaryDirectory(prefix="rqbeat-") as nook:
-        own = OwnServer(
-            folder.data_of(asked.app or ""),
-            port=_free_port(),
-            socket=Path(nook) / "redis.sock",
-            options=("--appendonly", "yes", "--appendfsync", "everysec"),
-        )
+        own = _started(folder.data_of(asked.app or ""), Path(nook) / "redis.sock", clock)
         try:
-            own.start(clock)
             with folder.announced(own.url):
                 yield own
         finally:
             own.stop()
 
 
+def _started(data: Path, path: Path, clock: Clock) -> OwnServer:
+    """A server that answers. Its port is looked for anew if another program has taken it in the moment between."""
+    while True:
+        port = _free_port()
+        own = OwnServer(data, port=port, socket=path, options=("--appendonly", "yes", "--appendfsync", "everysec"))
+        try:
+            own.start(clock)
+        except BaseException as error:
+            own.stop()
+            if isinstance(error, StoreUnavailableError) and not _bound(port):
+                continue
+            raise
+        return own
+
+
 def _free_port() -> int:
     """The port that every client tries first, if it is free; else any."""
-    for port in (PORT, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
+    if port := _bound(PORT) or _bound(0):
+        return port
     raise ConfigurationError("no port is free on 127.0.0.1")
+
+
+def _bound(port: int) -> int | None:
+    """The port, or any for 0, if it is free; else None."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return None
+        return int(probe.getsockname()[1])
 
 
 def _tell(message: str) -> None:

@@ -179,7 +179,7 @@ class Arena:
     def goes_on(self, more: int = 20, within: float = 15) -> None:
         """Wait until so many more decisions are made."""
         before = self.decided()
-        wait_for(lambda: self.decided() >= before + more, within, f"{more} more decisions\n{self.logs()}")
+        wait_for(lambda: self.decided() >= before + more, within, lambda: f"{more} more decisions\n{self.logs()}")
 
     def is_decided(self, until: float) -> bool:
         """Whether every schedule is decided up to an instant."""
@@ -211,7 +211,7 @@ class Arena:
         Stops the beats, none of which may have ended by itself.
         """
         until = min(self.end, time.time())
-        wait_for(lambda: self.is_decided(until), within, f"decisions up to {until}\n{self.logs()}")
+        wait_for(lambda: self.is_decided(until), within, lambda: f"decisions up to {until}\n{self.logs()}")
         self.stop_beats()
         runs = self.ran() if self.has_workers else None
         found = gather(self.client, self.keys, list(self.triggers), runs)

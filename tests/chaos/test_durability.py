@@ -162,11 +162,11 @@ def cut_back(file: Path, sizes: list[tuple[float, int]]) -> float:
 def judge_runs(arena: Arena) -> Verdict:
     """The verdict when all is decided and run. A job that was running at the cut is recovered within 90 s: on every
     commit it is enough that it is where it will be."""
-    wait_for(lambda: arena.is_decided(arena.end), 20 * SCALE, f"all decided\n{arena.logs()}")
+    wait_for(lambda: arena.is_decided(arena.end), 20 * SCALE, lambda: f"all decided\n{arena.logs()}")
     keys, client = arena.keys, arena.client
     if SCALE > 1:
-        wait_for(lambda: is_drained(arena), 100, f"all run\n{arena.logs()}")
-    wait_for(lambda: not client.llen(keys.rq_queue("default")), 30, f"all taken\n{arena.logs()}")
+        wait_for(lambda: is_drained(arena), 100, lambda: f"all run\n{arena.logs()}")
+    wait_for(lambda: not client.llen(keys.rq_queue("default")), 30, lambda: f"all taken\n{arena.logs()}")
     time.sleep(0.5)  # the last ones that were taken
     arena.stop_beats()
     running: Any = client.zrange(keys.rq_registry("wip", "default"), 0, -1)

@@ -139,7 +139,7 @@ def test_a_worker_follows_while_the_old_primary_still_answers(
         look_at(trio.replica, arena)
         with using_outbox(RedisOutbox(arena.client, arena.keys)):
             Tick.options(queue="aside").dispatch(0)
-        wait_for(arena.ran, 4, f"a run\n{worker.text}")
+        wait_for(arena.ran, 4, lambda: f"a run\n{worker.text}")
         assert trio.primary.client.info("replication")["role"] == "master"
     assert worker.terminate(20) == 0
 

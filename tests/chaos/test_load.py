@@ -43,7 +43,7 @@ def test_sc_many_due_together(arena: Arena, note: Note) -> None:
     arena.start(2)
     wait_for(lambda: arena.leader() and time.time() > due - 0.2, 20, "a leader in time")
     calls = evalsha_calls(arena.client)
-    wait_for(lambda: arena.is_decided(due + 2), 15, f"all decided\n{arena.logs()}")
+    wait_for(lambda: arena.is_decided(due + 2), 15, lambda: f"all decided\n{arena.logs()}")
     calls = evalsha_calls(arena.client) - calls
     verdict = arena.finish()
     together, meanwhile, later = split(arena.history(), due)
@@ -66,7 +66,7 @@ def test_jitter_spreads_what_is_due_together(arena: Arena, note: Note) -> None:
     due = arena.end - 1
     arena.start()
     arena.has_leader()
-    wait_for(lambda: arena.is_decided(due + 2), 15, f"all decided\n{arena.logs()}")
+    wait_for(lambda: arena.is_decided(due + 2), 15, lambda: f"all decided\n{arena.logs()}")
     verdict = arena.finish()
     assert verdict.fires == 1000
     tenths = Counter((entry.decided - round(due * 1000)) // 100 for entry in arena.history())

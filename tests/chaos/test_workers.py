@@ -45,7 +45,7 @@ def test_whole_workers_killed_at_random_lose_no_job(arena: Arena, rng: random.Ra
         kill_tree(workers.pop(rng.randrange(2)))
         workers += start_workers(arena, 1, app, **lasting)
         kills += 1
-    wait_for(lambda: is_drained(arena), 100, f"all run\n{arena.logs()}")
+    wait_for(lambda: is_drained(arena), 100, lambda: f"all run\n{arena.logs()}")
     verdict = arena.finish()
     note(kills, verdict)
     print(f"{kills} kills, {verdict.fires} jobs, {sum(arena.ran().values())} runs")
@@ -75,7 +75,7 @@ def test_wd_retry_scheduler_dead_the_leader_is_killed(arena: Arena) -> None:
         due, handles = time.time() + 2, [Tick.options(delay=2).dispatch(0) for _ in range(20)]
     time.sleep(1.5)
     leader.kill()
-    wait_for(lambda: {handle.id for handle in handles} <= arena.ran().keys(), 20, f"all run\n{arena.logs()}")
+    wait_for(lambda: {handle.id for handle in handles} <= arena.ran().keys(), 20, lambda: f"all run\n{arena.logs()}")
     lateness = max(at for _, at in arena.run_times()) - due
     print(f"the last of 20 began {lateness:.2f} s after it was due")
     assert lateness <= 3 + 2
@@ -89,7 +89,7 @@ def test_what_is_enqueued_while_beats_die_runs_once(arena: Arena, rng: random.Ra
     arena.start(2)
     kills = kill_beats(arena, rng)
     wait_for(lambda: arena.is_decided(arena.end), 20, "all decided")
-    wait_for(lambda: is_drained(arena), 60 * SCALE, f"all run\n{arena.logs()}")
+    wait_for(lambda: is_drained(arena), 60 * SCALE, lambda: f"all run\n{arena.logs()}")
     note(kills, arena.finish())
     assert set(arena.ran().values()) == {1}
     assert [worker.terminate(30) for worker in workers] == [0, 0]
@@ -108,7 +108,7 @@ def test_all_beats_dead_delayed_jobs_still_run(arena: Arena) -> None:
     with using_outbox(RedisOutbox(arena.client, arena.keys)):
         handle = Tick.options(delay=2).dispatch(0)
     assert arena.client.zscore(arena.keys.rq_registry("scheduled", "default"), handle.id)
-    wait_for(lambda: handle.id in arena.ran(), 8, f"the delayed run\n{worker.text}")
+    wait_for(lambda: handle.id in arena.ran(), 8, lambda: f"the delayed run\n{worker.text}")
     assert worker.terminate(20) == 0
 
 
@@ -126,7 +126,7 @@ def test_a_clock_that_is_set_under_a_run_neither_ends_nor_repeats_it(
         wait_for(arena.ran, 15, "a run")
         (second,) = start_workers(arena, 1, "hurried:scheduler")
         clock.set(hours * 3600)
-        wait_for(lambda: handle.status() == "finished", 15, f"its end\n{first.text}")
+        wait_for(lambda: handle.status() == "finished", 15, lambda: f"its end\n{first.text}")
     assert set(arena.ran().values()) == {1}
     assert "abandoned" not in second.text
 

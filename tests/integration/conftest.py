@@ -20,11 +20,12 @@ Found = TypeVar("Found")
 Spawn = Callable[..., "Program"]
 
 
-def wait_for(look: Callable[[], Found], seconds: float, what: str) -> Found:
-    """The first truthy value that `look` returns. Fails when none comes within `seconds`."""
+def wait_for(look: Callable[[], Found], seconds: float, what: str | Callable[[], str]) -> Found:
+    """The first truthy value that `look` returns. Fails when none comes within `seconds`, and says what has not."""
     ends = time.monotonic() + seconds
     while not (found := look()):
-        assert time.monotonic() < ends, f"not within {seconds} s: {what}"
+        if time.monotonic() > ends:
+            pytest.fail(f"not within {seconds} s: {what if isinstance(what, str) else what()}")
         time.sleep(0.02)
     return found
 
@@ -59,7 +60,7 @@ class Program:
 
     def says(self, *words: str, seconds: float = 15) -> None:
         """Wait until it has written these words, or others of those that are given."""
-        wait_for(lambda: any(each in self.text for each in words), seconds, f"{words} in:\n{self.text[-2000:]}")
+        wait_for(lambda: any(each in self.text for each in words), seconds, lambda: f"{words} in:\n{self.text[-4000:]}")
 
     def ends(self, seconds: float = 15) -> int:
         """Wait for its end: its exit code."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import scheduler.cli.dev as dev_command
+from shared.clock import SystemClock
 from shared.redisio.connection import connect
 from tests.integration.conftest import Program, Spawn, wait_for
 
@@ -189,3 +193,15 @@ def test_a_reader_that_goes_away_ends_it_quietly(app: Callable[[str], str], tmp_
         assert program.wait(20) == 0
         errors.seek(0)
         assert errors.read() == ""
+
+
+def test_a_port_that_is_taken_in_the_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two that start together find the same port free; the later one takes another."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        found = iter([other.getsockname()[1], dev_command._bound(0)])
+        monkeypatch.setattr(dev_command, "_free_port", lambda: next(found))
+        with tempfile.TemporaryDirectory(prefix="rqbeat-") as nook:
+            own = dev_command._started(tmp_path, Path(nook) / "redis.sock", SystemClock())
+            with connect(own.url) as client:
+                assert client.ping()
+            own.stop()
