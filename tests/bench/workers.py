@@ -13,7 +13,7 @@ its handler, by one clock.
     p50, p99       of the start of a single job, ms
 
 rq's workers run with its own serializer. arq, dramatiq and huey run from the interpreter that RQBENCH_WORKER_PEERS
-names.
+names (see peers/worker-requirements.txt); those that it has not are left out.
 """
 
 from __future__ import annotations
@@ -220,7 +220,10 @@ def main() -> None:
     chosen = {name: kind for name, kind in known.items() if not asked.names or name in asked.names}
     rows = []
     for name, kind in chosen.items():
-        rows.append(measured(name, kind, asked.single))
+        try:
+            rows.append(measured(name, kind, asked.single))
+        except subprocess.CalledProcessError as absent:
+            rows.append([f"{name}: left out, {absent.cmd[1]} ended with {absent.returncode}", "", "", "", ""])
         print(rows[-1], file=sys.stderr, flush=True)
     with own_server() as (_, client, _settings):
         print(surroundings(client), end="\n\n")
