@@ -22,12 +22,14 @@ from shared.settings import keyring
 from shared.shapes import Place, as_plain
 from worker.bridge import Middleware, run_to_end
 from worker.context import RunContext
+from worker.copies import ending_copies
 from worker.deadline import expiry_note, is_expired
 from worker.site import Site, current_site
 
 log = logging.getLogger("rqbeat.worker")
 
 
+@ending_copies()
 def run(fixed: bytes, context: bytes) -> Any:
     """Run the job that a payload names and return its result.
 

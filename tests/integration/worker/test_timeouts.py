@@ -120,6 +120,20 @@ def test_to_zombies(workers: Any, status: Callable[[str], str | None], effects: 
     assert process.poll() is None
 
 
+@pytest.mark.parametrize(("how", "code"), [("return", 0), ("exit", 3), ("raise", 1)])
+def test_a_copy_that_a_run_forks_ends_by_itself_and_never_the_run(
+    workers: Any, effects: Any, how: str, code: int
+) -> None:
+    workers.start("default", **APP)
+    handles = [jobs.Forking.dispatch(how) for _ in range(3)]
+    assert [handle.result(20) for handle in handles] == [code] * 3
+    assert len(effects("forking")) == 3
+    workers.started[-1].send_signal(signal.SIGTERM)
+    assert workers.started[-1].wait(10) == 0
+    assert workers.log().count("finished") == 3
+    assert " failed: " not in workers.log()
+
+
 def test_programs_that_the_app_itself_started_are_left_alone(
     workers: Any, tmp_path: Path, effects: Any, eventually: Any
 ) -> None:

@@ -147,6 +147,23 @@ class Leaky(Job):
         return number
 
 
+class Forking(Job):
+    """A copy of it goes its own way: to the end, out by an exit code, or by an error. Returns how the copy ended."""
+
+    name = "forking"
+    timeout = 10
+
+    def handle(self, how: str) -> int:
+        effect("forking")
+        if os.fork():
+            return os.waitstatus_to_exitcode(os.wait()[1])
+        if how == "exit":
+            sys.exit(3)
+        if how == "raise":
+            raise ValueError(how)
+        return -1
+
+
 class Saving(Job):
     """Saves a page at a time; is killed once, before, inside or after its second saving."""
 
