@@ -41,12 +41,20 @@ def delay_seconds(rule: Retry, job_id: str, attempt: int, error: BaseException |
 
 def retry_after(error: BaseException | None) -> float:
     """The seconds that an error asks to wait, by an attribute `retry_after`: a number or a timedelta, at most a day."""
-    asked = getattr(error, "retry_after", None)
+    asked = _asked(error)
     if isinstance(asked, timedelta):
         asked = asked.total_seconds()
     if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0:
         return 0.0
     return float(min(asked, LONGEST_RETRY_AFTER))
+
+
+def _asked(error: BaseException | None) -> object:
+    """None where it can't be read: a property that raises must not hide the error that it belongs to."""
+    try:
+        return getattr(error, "retry_after", None)
+    except Exception:  # noqa: BLE001 - the job's own code
+        return None
 
 
 def attempt_of(rule: Retry, retries_left: int) -> int:

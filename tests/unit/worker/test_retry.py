@@ -66,6 +66,16 @@ def test_an_error_may_ask_for_a_later_retry(asked: object, seconds: float) -> No
     assert retry_after(ThrottledError(asked)) == seconds
 
 
+class HeaderlessError(Exception):
+    @property
+    def retry_after(self) -> float:
+        return float({}["Retry-After"])
+
+
+def test_an_error_that_can_not_say_asks_for_nothing() -> None:
+    assert delay_seconds(Retry(1, backoff=10), "job", 1, HeaderlessError()) == 10
+
+
 def test_a_retry_is_never_earlier_than_rule_and_error_ask() -> None:
     assert delay_seconds(Retry(1, backoff=10), "job", 1, ThrottledError(30)) == 30
     assert delay_seconds(Retry(1, backoff=10), "job", 1, ThrottledError(3)) == 10
