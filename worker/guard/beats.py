@@ -13,6 +13,7 @@ from typing import Any
 from rq.executions import Execution
 from rq.job import Job as RqJob
 from rq.worker import WorkerStatus
+from rq.worker_registration import register
 
 from shared.errors import StoreError, StoreUnavailableError
 from shared.redisio.connection import store_errors
@@ -61,9 +62,13 @@ class BeatGuard(RunGuard):
         """RQ's would also look after dependencies, rate limits and groups, which are not in use here.
 
         Called by RQ's loop as well, which would quit for an error: the pop that follows meets the same, and waits.
+        A worker that stood still for longer than its lease, as on a machine that slept, was taken off the list of
+        workers, maybe by its own maintenance, and RQ puts none back.
         """
         with suppress(StoreUnavailableError):
             self.recovery()
+            with store_errors():
+                register(self)
 
     def get_heartbeat_ttl(self, job: RqJob, working_time: float = 0.0) -> int:  # noqa: ARG002 - RQ's signature
         """RQ's lease of a run is 90 s: so long a dead worker's job passes for running."""

@@ -278,6 +278,18 @@ def test_presence_tells_host_pid_queue_and_state(
         jobs.Slow.dispatch(20)
 
 
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_worker_that_was_given_up_is_on_the_list_again(
+    workers: Any, client: redis.Redis, eventually: Any, busy: bool
+) -> None:
+    workers.start("default", RQBEAT_APP="hurried:scheduler", HURRIED_APP="bench_jobs:scheduler")
+    handle = jobs.Slow.dispatch(20) if busy else None
+    eventually(lambda: len(client.smembers("rq:workers")) == 1)
+    eventually(lambda: handle is None or handle.status() == "started")
+    client.delete("rq:workers", "rq:workers:default", *client.smembers("rq:workers"))
+    eventually(lambda: len(client.smembers("rq:workers")) == len(client.smembers("rq:workers:default")) == 1)
+
+
 def test_a_child_that_dies_is_replaced(workers: Any, client: redis.Redis, keys: Keys, eventually: Any) -> None:
     process = workers.start("default", "-n", "2")
 
