@@ -101,12 +101,14 @@ def _resolved(owner: Any, name: str, hint: Any) -> Any:
 def _container(kind: Any, args: tuple[Any, ...]) -> Shape | None:
     if kind is tuple and args and args[-1] is not Ellipsis:
         return Row(tuple(shape_of(arg) for arg in args))
+    if not isinstance(kind, type) or not (kind in _MAPS or kind in _ITEMS or kind in _BAGS):
+        return None
     first = shape_of(args[0]) if args else ANYTHING
     if kind in _MAPS:
         return Map(first, shape_of(args[1]) if args else ANYTHING)
     if kind in _ITEMS:
         return Items(_ITEMS[kind], first)
-    return Bag(_BAGS[kind], first) if kind in _BAGS else None
+    return Bag(_BAGS[kind], first)
 
 
 def _of_class(kind: Any) -> Shape:
@@ -145,4 +147,21 @@ def _either(members: tuple[Shape, ...]) -> Shape:
 
 def _can_be_told_apart(named: Mapping[str, Shape], rest: Sequence[Shape]) -> bool:
     vague = [member for member in rest if member.is_structured or isinstance(member, Anything)]
-    return len(vague) <= 1 and not (named and any(isinstance(member, Map | Anything) for member in rest))
+    if len(vague) > 1 or (named and any(isinstance(member, Map | Anything) for member in rest)):
+        return False
+    return not any(_containers(one) & _containers(other) for one in vague for other in rest if other is not one)
+
+
+def _containers(shape: Shape) -> set[type]:
+    """The types of which a value of a shape is, before or after it was flattened."""
+    match shape:
+        case Items(kinds):
+            return set(kinds)
+        case Bag(kinds):
+            return {*kinds, list} if shape.is_structured else set(kinds)
+        case Row():
+            return {tuple}
+        case Map():
+            return {dict}
+        case _:
+            return set()

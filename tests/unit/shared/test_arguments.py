@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -335,6 +335,11 @@ def needy(value: Needy) -> None: ...
 def vague(value: Card | dict[str, int]) -> None: ...
 def vaguer(value: list[Card] | list[Cash]) -> None: ...
 def vaguest(value: Card | Any | list[Cash]) -> None: ...
+def list_or_set(value: list[str] | set[Colour]) -> None: ...
+def set_or_list(value: set[Size] | list[int]) -> None: ...
+def plain_list(value: list[int] | list[Card]) -> None: ...
+def plain_pair(value: tuple[Card, int] | tuple[int, int]) -> None: ...
+def plain_map(value: dict[str, int] | dict[str, Card]) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -344,11 +349,29 @@ def vaguest(value: Card | Any | list[Cash]) -> None: ...
         (vague, {"a": 1}, "could not tell which it was"),
         (vaguer, [Card("1")], "could not tell which it was"),
         (vaguest, 1, "could not tell which it was"),
+        (list_or_set, {Colour.RED}, "could not tell which it was"),
+        (set_or_list, [1, 2], "could not tell which it was"),
+        (plain_list, [Card("1")], "could not tell which it was"),
+        (plain_pair, (1, 2), "could not tell which it was"),
+        (plain_map, {"a": Card("1")}, "could not tell which it was"),
     ],
 )
 def test_annotations_whose_values_could_not_be_rebuilt_are_refused(function: Any, value: Any, told: str) -> None:
     with pytest.raises(ConfigurationError, match=told):
         call_of(job_of_function(function), [value])
+
+
+def list_or_bag(value: list[Card] | set[str] | tuple[int, int] | None) -> None: ...
+def called(value: int, then: Callable[[int], None] | None = None) -> None: ...
+
+
+@pytest.mark.parametrize("value", [[Card("1")], {"a"}, (1, 2), None])
+def test_containers_of_other_types_may_stand_beside_one_of_dataclasses(value: Any) -> None:
+    assert travelled(list_or_bag, value)[0] == (value,)
+
+
+def test_an_annotation_with_arguments_that_are_no_types_says_nothing() -> None:
+    assert travelled(called, 1, None)[0] == (1, None)
 
 
 class Base(Job):
