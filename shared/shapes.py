@@ -301,7 +301,9 @@ class Map:
         if not self.takes(value):
             _unfit(value, "dict", at)
         return {
-            self.key.flatten(key, at.inside(" key")): self.item.flatten(item, at.inside(f".{_key_text(key)}"))
+            _as_key(self.key.flatten(key, at.inside(" key")), key, at): self.item.flatten(
+                item, at.inside(f".{_key_text(key)}")
+            )
             for key, item in value.items()
         }
 
@@ -380,7 +382,10 @@ def as_plain(value: Any, at: Place) -> Any:
         names = [field.name for field in dataclasses.fields(value)]
         return {name: as_plain(getattr(value, name), at.inside(f".{name}")) for name in names}
     if type(value) is dict:
-        return {as_plain(key, at.inside(" key")): as_plain(item, at.inside(f".{key}")) for key, item in value.items()}
+        return {
+            _as_key(as_plain(key, at.inside(" key")), key, at): as_plain(item, at.inside(f".{_key_text(key)}"))
+            for key, item in value.items()
+        }
     if type(value) in (list, tuple, set, frozenset):
         items = [as_plain(item, at.inside(f"[{index}]")) for index, item in enumerate(value)]
         return _gathered(type(value), items, at)
@@ -388,10 +393,20 @@ def as_plain(value: Any, at: Place) -> Any:
 
 
 def _gathered(kind: type[Any], items: list[Any], at: Place) -> Any:
-    """Maps in a set, which no set can hold, become a list in the order of their bytes."""
-    if kind in (set, frozenset) and any(type(item) is dict for item in items):
+    """Maps and lists, which no set can hold, make a list of it, in the order of their bytes."""
+    try:
+        return kind(items)
+    except TypeError:
         return sorted(items, key=lambda item: encode(item, at.path))
-    return kind(items)
+
+
+def _as_key(plain: Any, key: object, at: Place) -> Any:
+    """Plain data as a key, where it can be one; that it is text is the codec's business."""
+    try:
+        hash(plain)
+    except TypeError:
+        raise PayloadError(f"a {type(key).__name__} can't be a key; keys are text", path=at.path) from None
+    return plain
 
 
 @lru_cache(4096)

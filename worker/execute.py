@@ -24,7 +24,7 @@ from worker.bridge import Middleware, run_to_end
 from worker.context import RunContext
 from worker.copies import ending_copies
 from worker.deadline import expiry_note, is_expired
-from worker.site import Site, current_site
+from worker.site import RunOverError, Site, current_site
 
 log = logging.getLogger("rqbeat.worker")
 
@@ -76,7 +76,10 @@ def _portable(result: object, name: str) -> Any:
     try:
         plain = as_plain(result, Place("result"))
         encode(plain, "result")
-    except PayloadError as error:
-        log.warning("job %s: its result is dropped: %s", name, error)
+    except RunOverError:
+        raise
+    except Exception as error:  # noqa: BLE001 - a value of the job's own may raise anything when it is read
+        told = "" if isinstance(error, PayloadError) else f"{type(error).__name__}: "
+        log.warning("job %s: its result is dropped: %s%s", name, told, error)
         return None
     return plain

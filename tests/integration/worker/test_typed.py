@@ -83,7 +83,7 @@ def test_pay_checked_at_load_check_finds_bad_arguments_of_a_schedule_due_in_a_mo
     assert "args.order.lines[0].price: expected Decimal, got a float" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("what", ["bytes", "generator", "items"])
+@pytest.mark.parametrize("what", ["bytes", "generator", "items", "unset"])
 def test_pay_return_value_too_large_or_of_no_kind_runs_once_and_is_dropped(
     workers: Any, effects: Any, what: str
 ) -> None:

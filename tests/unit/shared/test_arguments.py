@@ -389,6 +389,22 @@ def test_a_handle_is_typed_by_the_class_that_wrote_it() -> None:
     assert parameters_of(Derived).rebuild(call.args, call.kwargs) == ((order(),), {})
 
 
+def by_card(value: dict[Card, int]) -> None: ...
+
+
+def test_a_dataclass_can_be_no_key() -> None:
+    with pytest.raises(PayloadError, match=r"args\.value: a Card can't be a key"):
+        call_of(job_of_function(by_card), [{Card("1"): 1}])
+    with pytest.raises(PayloadError, match=r"result\.cards: a Card can't be a key"):
+        as_plain({"cards": {Card("1"): 1}}, Place("result"))
+
+
+def test_a_result_may_nest_dataclasses_in_sets() -> None:
+    plain = {"number": "1"}
+    assert as_plain({(Card("1"), 2)}, Place("result")) == [(plain, 2)]
+    assert as_plain(frozenset({frozenset({Card("1")})}), Place("result")) == [[plain]]
+
+
 def test_a_result_is_plain_data() -> None:
     plain = as_plain(
         {"order": order(), Colour.RED: [Size.LARGE, (Corner.FAR, {Line("a", Decimal(1))})]}, Place("result")

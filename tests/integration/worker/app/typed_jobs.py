@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 
@@ -32,6 +32,13 @@ class Order:
     at: datetime | None = None
 
 
+@dataclass
+class Unset:
+    """One of its fields has no value."""
+
+    total: int = field(init=False)
+
+
 class Total(Job):
     name = "total"
 
@@ -58,4 +65,6 @@ class Endless(Job):
         effect(f"endless-{what}")
         if what == "error":
             raise ValueError("x" * 50_000_000)
+        if what == "unset":
+            return Unset()
         return {"bytes": b"x" * 50_000_000, "generator": (n for n in range(3)), "items": [[]] * 200_000}[what]
