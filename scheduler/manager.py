@@ -103,10 +103,14 @@ class SchedulerManager:
 
     def every(self, seconds: float, **options: Unpack[ScheduleOptions]) -> Declaring:
         """Decorate a function or a Job subclass: it runs every so many seconds, on a grid from the epoch."""
+        if callable(seconds):
+            return _not_called(seconds, "every", "60")
         return partial(self._declare, make_trigger=lambda: IntervalTrigger(seconds), options=options)
 
     def cron(self, expression: str, *, timezone: str | None = None, **options: Unpack[ScheduleOptions]) -> Declaring:
         """Decorate a function or a Job subclass: it runs when a cron expression says so, in UTC or the zone named."""
+        if callable(expression):
+            return _not_called(expression, "cron", '"0 6 * * *"')
         make_trigger = partial(CronTrigger, expression, timezone=timezone)
         return partial(self._declare, make_trigger=make_trigger, options=options)
 
@@ -254,6 +258,13 @@ class SchedulerManager:
         if declared:
             declared.status = status
             declared.compute_next()
+
+
+def _not_called(func: Any, name: str, example: str) -> Declaring:
+    """`@scheduler.every` without its brackets would take the function for the seconds, and declare nothing."""
+    problem = ConfigurationError(f"@scheduler.{name} needs its rule: @scheduler.{name}({example})")
+    noted: Declaring = _note_problem(func, problem)
+    return noted
 
 
 def _note_problem(func: Any, error: Exception) -> Any:

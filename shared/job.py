@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, cast
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, cast
 from shared import registry
 from shared.arguments import parameters_of
 from shared.context import JobContext
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, PayloadError
 from shared.instants import duration_ms, instant_ms
 from shared.options import JobOptions, check_queue, check_timeout, check_ttl
 from shared.outbox import Receipt, Request, current_outbox, is_eager
@@ -63,12 +63,12 @@ class JobHandle:
         """queued, started, scheduled, finished, failed …; None when the record is gone. One blocking round trip."""
         return current_outbox().status(self.id)
 
-    def result(self, timeout: float = 0) -> Any:
-        """What the job returned. Blocks for up to `timeout` seconds.
+    def result(self, timeout: Seconds = 0) -> Any:
+        """What the job returned. Blocks for up to `timeout`, seconds or a timedelta.
 
         Raises TimeoutError when it has not ended by then, JobFailedError when it ended without a result.
         """
-        return current_outbox().result(self.id, timeout)
+        return current_outbox().result(self.id, duration_ms(timeout, "timeout") / 1000)
 
     def __await__(self) -> Generator[Any, None, JobHandle]:
         yield from asyncio.sleep(0).__await__()
@@ -205,7 +205,7 @@ class Dispatch(Generic[P]):
     def dispatch_many(self, calls: Iterable[Arguments]) -> list[JobHandle]:
         """Send many jobs; see `Job.dispatch_many`."""
         check_importable(self.job)
-        packed = [packed_call(self.job, args, kwargs) for args, kwargs in calls]
+        packed = [packed_call(self.job, *pair) for pair in _pairs(calls)]
         requests = [self._request(job_id, *one) for job_id, one in zip(_new_ids(len(packed)), packed, strict=True)]
         return [JobHandle(receipt) for receipt in current_outbox().send(requests)] if requests else []
 
@@ -221,6 +221,18 @@ class Dispatch(Generic[P]):
             dedupe_key=self.dedupe_key,
             dedupe_ttl_ms=self.dedupe_ttl_ms,
         )
+
+
+def _pairs(calls: object) -> Iterator[Arguments]:
+    """Raises PayloadError for the first that is no pair of positional arguments and arguments by name."""
+    if isinstance(calls, str) or not isinstance(calls, Iterable):
+        raise PayloadError(f"expected (args, kwargs) pairs, got {calls!r:.80}", path="calls")
+    for number, pair in enumerate(calls):
+        match pair:
+            case ([*_], Mapping()):
+                yield pair
+            case _:
+                raise PayloadError(f"expected a pair (args, kwargs), got {pair!r:.80}", path=f"calls[{number}]")
 
 
 def _new_ids(count: int) -> list[str]:
@@ -268,6 +280,8 @@ def job_of_function(function: Callable[..., Any], name: str | None = None) -> ty
         return function
     if not callable(function) or isinstance(function, type):
         raise ConfigurationError(f"a job is a Job subclass or a function, got {function!r:.80}")
+    if not hasattr(function, "__qualname__"):
+        raise ConfigurationError(f"{function!r:.80} has no name to be registered under: write a function with def")
     if next(iter(inspect.signature(function).parameters), "") in {"self", "cls"}:
         raise ConfigurationError(f"{function.__qualname__} is a method: schedule a function or a Job subclass")
 

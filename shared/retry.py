@@ -44,7 +44,7 @@ class Retry:
         assign(self, "factor", float(factor))
         assign(self, "cap", None if cap is None else duration_ms(cap, "Retry.cap") / 1000)
         assign(self, "jitter", float(jitter))
-        assign(self, "on", tuple(_type_name(kind) for kind in on))
+        assign(self, "on", tuple(_type_name(kind) for kind in _kinds(on)))
 
     def covers(self, error: type[BaseException]) -> bool:
         """Whether an exception of this type is retried: by the names of its bases, so that names can travel."""
@@ -78,6 +78,19 @@ def _check(retries: object, factor: object, jitter: object) -> None:
         raise ConfigurationError(f"Retry.factor must lie between 1 and 1000, got {factor!r}")
     if not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
         raise ConfigurationError(f"Retry.jitter is a share between 0 and 1, got {jitter!r}")
+
+
+def _kinds(on: object) -> tuple[type[BaseException] | str, ...]:
+    """A single class or name, which would be taken letter by letter, is a mistake."""
+    if isinstance(on, tuple | list | set | frozenset):
+        if strange := [one for one in on if not isinstance(one, str) and not _is_error(one)]:
+            raise ConfigurationError(f"Retry.on: exception classes or their names, got {strange[0]!r:.80}")
+        return tuple(on)
+    raise ConfigurationError(f"Retry.on: a tuple of exception classes or their names, got {on!r:.80}")
+
+
+def _is_error(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseException)
 
 
 def _type_name(kind: type[BaseException] | str) -> str:

@@ -33,6 +33,12 @@ def test_a_declared_schedule_is_listed_and_found(manager: SchedulerManager) -> N
     assert manager.get("other") is None
 
 
+@pytest.mark.parametrize("name", ["every", "cron"])
+def test_a_decorator_that_was_not_called_is_told(manager: SchedulerManager, name: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"@scheduler.{name} needs its rule: @scheduler.{name}\\("):
+        getattr(manager, name)(clean_up)
+
+
 def test_a_decorated_function_becomes_a_job_and_stays_callable(manager: SchedulerManager) -> None:
     declared = manager.every(300)(clean_up)
     assert declared() == "clean"

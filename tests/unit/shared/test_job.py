@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 
-from shared import Job, registry
+from shared import Job, Retry, registry
 from shared.errors import AlreadyExistsError, ConfigurationError, PayloadError
 from shared.job import job_of_function, job_options
 from shared.outbox import Receipt, Request, using_outbox
@@ -95,6 +96,31 @@ def test_what_cannot_travel_is_refused_with_its_path(sent: Recorder) -> None:
 def test_unknown_queue_option_and_the_like_are_one_error(option: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError):
         Greet.options(**option)
+
+
+@pytest.mark.parametrize("on", ["ValueError", ValueError, (3,), (int,), None])
+def test_a_retry_rule_that_would_cover_nothing_is_refused(on: Any) -> None:
+    with pytest.raises(ConfigurationError, match=r"Retry\.on: "):
+        Retry(1, on=on)
+
+
+@pytest.mark.parametrize("calls", [[1], [("a",)], [(1, {})], [("a", {})], [((), {}, 3)], [((), None)], "ab", None, 3])
+def test_what_are_no_pairs_is_told_and_not_sent(sent: Recorder, calls: Any) -> None:
+    with pytest.raises(PayloadError, match=r"^calls.*\(args, kwargs\)"):
+        Greet.dispatch_many(calls)
+    assert sent.requests == []
+
+
+@pytest.mark.parametrize("thing", [partial(print, 1), type("Called", (), {"__call__": print})()])
+def test_a_thing_without_a_name_is_no_job(thing: Any) -> None:
+    with pytest.raises(ConfigurationError, match="has no name"):
+        job_of_function(thing)
+
+
+@pytest.mark.parametrize("timeout", [None, -1, float("nan"), "1"])
+def test_a_wait_that_is_no_duration_is_refused(sent: Recorder, timeout: Any) -> None:
+    with pytest.raises(ConfigurationError, match="timeout must be"):
+        Greet.dispatch("x").result(timeout)
 
 
 def test_two_classes_may_not_share_a_name() -> None:
