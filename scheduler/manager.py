@@ -77,6 +77,8 @@ class SchedulerManager:
         version: str | None = None,
         clock: Clock | None = None,
     ) -> None:
+        if version is not None and not isinstance(version, str):
+            raise ConfigurationError(f'version: text such as "1.4.2", got {version!r:.80}')
         self.given = {"url": url, "namespace": namespace, "version": version}
         self._clock = clock or SystemClock()
         self._declared: dict[str, ScheduledJob] = {}

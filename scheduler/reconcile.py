@@ -73,4 +73,4 @@ def _rank(version: str | None) -> tuple[tuple[int, ...], bool, str] | None:
     return tuple(parts), before is None, before or ""
 
 
-_VERSION = re.compile(r"v?(\d+(?:[.-]\d+)*)(?:-([A-Za-z][\w.]*))?")
+_VERSION = re.compile(r"v?(\d{1,18}(?:[.-]\d{1,18})*)(?:-([A-Za-z][\w.]*))?")

@@ -33,6 +33,11 @@ def test_a_declared_schedule_is_listed_and_found(manager: SchedulerManager) -> N
     assert manager.get("other") is None
 
 
+def test_a_version_is_text() -> None:
+    with pytest.raises(ConfigurationError, match=r'version: text such as "1\.4\.2", got 20261130'):
+        SchedulerManager(version=20261130)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["every", "cron"])
 def test_a_decorator_that_was_not_called_is_told(manager: SchedulerManager, name: str) -> None:
     with pytest.raises(ConfigurationError, match=f"@scheduler.{name} needs its rule: @scheduler.{name}\\("):

@@ -39,6 +39,7 @@ def test_an_older_version_is_told_from_a_newer_one() -> None:
     assert not is_older("1.0", None)
     assert is_older("2026-11-01", "2026-11-29")
     assert is_older("v9.0", "v10.0")
+    assert not is_older("1.0", "9" * 5000)
     assert is_older("1.0.0-rc1", "1.0.0")
     assert not is_older("1.0.0", "1.0.0-rc1")
     assert not is_older("1.0", "1.0.0")
