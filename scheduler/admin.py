@@ -153,12 +153,12 @@ class Admin:
         }
         self._mend([keys.ledger, *own, keys.control], [pack(arguments)])
 
-    def take_over(self, version: str, seen: str | None) -> bool:
+    def take_over(self, version: str, seen: bytes | None) -> bool:
         """Let a version of the app be the one whose declared schedules are stored, if `seen` still is.
 
         From then on an older one that is in the middle of an `upsert` or `remove_all` gets no further.
         """
-        return bool(self._take_over([self._keys.app_version], [version, seen or ""]))
+        return bool(self._take_over([self._keys.app_version], [version, seen or b""]))
 
     def held(self, ids: Sequence[str]) -> dict[str, Held]:
         """How schedules are stored; absent ones with revision 0. One round trip."""
@@ -205,7 +205,7 @@ class Admin:
             [pack(header), pack(items)],
         )
         if reply == b"superseded":
-            raise superseded()
+            raise _superseded()
         for schedule, (code, why) in zip(schedules, reply, strict=True):
             if code == b"refused":
                 log.error("%s: not stored: %s", schedule.id, text(why))
@@ -228,7 +228,7 @@ class Admin:
 
     def _check_control(self, schedule_id: str, code: str, *, may_be_gone: bool = False) -> None:
         if code == "superseded":
-            raise superseded()
+            raise _superseded()
         if code == "gone" and not may_be_gone:
             raise no_such(schedule_id)
         if code.startswith("error: "):
@@ -264,7 +264,7 @@ class Admin:
         ]
 
 
-def superseded() -> RefusedChangeError:
+def _superseded() -> RefusedChangeError:
     """Another version of the app has taken over."""
     return RefusedChangeError("another version of the app has started meanwhile, and its schedules are the ones stored")
 

@@ -10,11 +10,12 @@ import logging
 from collections.abc import Sequence
 
 from scheduler import reconcile
-from scheduler.admin import Admin
+from scheduler.admin import ATTEMPTS, Admin
 from scheduler.readers import Reader
 from scheduler.schedule import Schedule, definition_digest
 from shared.clock import Clock
-from shared.errors import RefusedChangeError, RqbeatError
+from shared.errors import RefusedChangeError, RqbeatError, StoreUnavailableError
+from shared.redisio.connection import shown
 
 log = logging.getLogger("rqbeat.beat")
 
@@ -45,14 +46,16 @@ class Declared:
         Raises RefusedChangeError and changes nothing when it looks like an accident, unless forced; and in the middle,
         forced or not, when another version takes over meanwhile.
         """
-        stored = self._reader.app_version()
-        if not force:
-            self._refuse(found, stored)
-        if self._version and stored != self._version:
+        for _ in range(ATTEMPTS):
+            stored = self._reader.app_version()
+            if not force:
+                self._refuse(found, stored)
+            if not self._version or stored == self._version.encode():
+                self._write(found)
+                return found
             self._admin.take_over(self._version, stored)
-            return self.apply(self.compare(), force=force)
-        self._write(found)
-        return found
+            found = self.compare()
+        raise StoreUnavailableError("the app's version keeps changing; its schedules were not stored")
 
     def _write(self, found: reconcile.Diff) -> None:
         touched = {*found.add, *found.change}
@@ -69,8 +72,9 @@ class Declared:
             return False
         return True
 
-    def _refuse(self, found: reconcile.Diff, stored: str | None) -> None:
-        if reconcile.is_older(self._version, stored):
-            raise RefusedChangeError(f"version {stored} of the app is stored, and this is the older {self._version}")
+    def _refuse(self, found: reconcile.Diff, stored: bytes | None) -> None:
+        theirs = shown(stored or b"")
+        if reconcile.is_older(self._version, theirs):
+            raise RefusedChangeError(f"version {theirs} of the app is stored, and this is the older {self._version}")
         if refusal := found.refusal():
             raise RefusedChangeError(refusal)

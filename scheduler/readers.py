@@ -145,11 +145,10 @@ class Reader:
             if not cursor:
                 return
 
-    def app_version(self) -> str | None:
-        """The version of the app whose declarations are stored."""
+    def app_version(self) -> bytes | None:
+        """The version of the app whose declarations are stored; as it lies there, since it is compared with that."""
         with store_errors():
-            found = self._client.get(self._keys.app_version)
-        return None if found is None else shown(found)
+            return cast("bytes | None", self._client.get(self._keys.app_version))
 
     def history(self, schedule_id: str | None = None, outcome: str | None = None, most: int = 50) -> list[LedgerEntry]:
         """The latest decisions, newest first: of one schedule, or over all."""

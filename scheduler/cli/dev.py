@@ -204,22 +204,25 @@ def _started(data: Path, path: Path, clock: Clock) -> OwnServer:
         own = OwnServer(data, port=port, socket=path, options=("--appendonly", "yes", "--appendfsync", "everysec"))
         try:
             own.start(clock)
-        except BaseException as error:
+        except StoreUnavailableError:
             own.stop()
-            if isinstance(error, StoreUnavailableError) and not _bound(port):
-                continue
+            if _if_free(port):
+                raise
+        except BaseException:
+            own.stop()
             raise
-        return own
+        else:
+            return own
 
 
 def _free_port() -> int:
     """The port that every client tries first, if it is free; else any."""
-    if port := _bound(PORT) or _bound(0):
+    if port := _if_free(PORT) or _if_free(0):
         return port
     raise ConfigurationError("no port is free on 127.0.0.1")
 
 
-def _bound(port: int) -> int | None:
+def _if_free(port: int) -> int | None:
     """The port, or any for 0, if it is free; else None."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -35,7 +35,7 @@ class Interrupted(Admin):
             self.at = ""
             self.other()
 
-    def take_over(self, version: str, seen: str | None) -> bool:
+    def take_over(self, version: str, seen: bytes | None) -> bool:
         self.reached("before take_over")
         done = super().take_over(version, seen)
         self.reached("after take_over")
@@ -112,3 +112,12 @@ def test_an_older_version_is_stored_by_force_alone(deploy: Deploy, stored: Calla
     assert stored() == {"a": 10}
     deploy("1.0", a=11)
     assert stored() == {"a": 11}
+
+
+def test_what_is_no_version_is_replaced(
+    deploy: Deploy, stored: Callable[[], dict[str, float]], client: redis.Redis, keys: Keys
+) -> None:
+    client.set(keys.app_version, b"\xff")
+    deploy("1.0", a=10)
+    assert stored() == {"a": 10}
+    assert client.get(keys.app_version) == b"1.0"

@@ -198,7 +198,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(app: Callable[[str], str], tmp_
 def test_a_port_that_is_taken_in_the_last_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that start together find the same port free; the later one takes another."""
     with socket.create_server(("127.0.0.1", 0)) as other:
-        found = iter([other.getsockname()[1], dev_command._bound(0)])
+        found = iter([other.getsockname()[1], dev_command._if_free(0)])
         monkeypatch.setattr(dev_command, "_free_port", lambda: next(found))
         with tempfile.TemporaryDirectory(prefix="rqbeat-") as nook:
             own = dev_command._started(tmp_path, Path(nook) / "redis.sock", SystemClock())
